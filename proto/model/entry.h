@@ -1,0 +1,145 @@
+/*
+ * entry - one row of a logical table: what it says, how it is packed, and its digest.
+ *
+ * Packed form (canonical: equal entries are equal bytes; all numbers big-endian):
+ *
+ *   key    tenant, vni    (nothing: the VNI is the key)
+ *          vxlan_route    tag(4|6) address(4|16) length(1)
+ *          vm_nc          tag(4|6) address(4|16)
+ *   value  tenant         flags(1) n(1) cluster(n) m(1) name(m)
+ *          vni            flags(1)
+ *          vxlan_route    scope(1), then by scope
+ *                         local, internet: nothing
+ *                         peer: vni(3)
+ *                         idc, region, derived: tag(1) endpoint(4|16) vni(3)
+ *                         service: n(1) name(n)
+ *          vm_nc          tag(4|6) nc(4|16) has_mac(0|1) mac(0|6)
+ *
+ * Keys of one table sort by memcmp as (family, address, length).  The address is
+ * stored whole so that a prefix's covering and covered routes are neighbours.
+ *
+ * `tenant` exists at the controller only; the `vni` row of a device is derived from it,
+ * and so is a route of scope `derived` from a peer that lives in another group
+ * (ARCHITECTURE, "Who holds what").  Values only: nothing here allocates or remembers.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/base/buf.h"
+#include "proto/base/err.h"
+#include "proto/base/ip.h"
+
+/* The VNI field is 24 bits wide (RFC 7348, section 5).  The RFC does not set 0 aside;
+ * we do, to mean "no VNI". */
+#define VNI_MIN UINT32_C(1)
+#define VNI_MAX UINT32_C(0xffffff)
+
+enum table_id {
+    TABLE_TENANT = 0, /* controller only */
+    TABLE_VNI = 1,
+    TABLE_VXLAN_ROUTE = 2,
+    TABLE_VM_NC = 3,
+    TABLE_COUNT
+};
+
+enum route_scope {
+    SCOPE_LOCAL = 1,
+    SCOPE_PEER = 2,     /* look up again in `vni` */
+    SCOPE_INTERNET = 3,
+    SCOPE_IDC = 4,      /* to `endpoint` with `vni` */
+    SCOPE_REGION = 5,   /* to `endpoint` with `vni` */
+    SCOPE_SERVICE = 6,  /* `service` */
+    SCOPE_DERIVED = 7,  /* a peer whose home is another group: `endpoint` and `vni` */
+    SCOPE_COUNT
+};
+
+enum {
+    VNI_INTERNET = 1 << 0,   /* the tenant has internet traffic (SNAT, EIP) */
+    VNI_ACL = 1 << 1,        /* the ACL table holds rules of it */
+    VNI_INNER_VLAN = 1 << 2, /* inner 802.1Q tags pass (RFC 7348 section 6.1) */
+    VNI_FLAGS = 7
+};
+
+#define CLUSTER_NAME_MAX 31 /* letters, digits, '-', '.', '_'; starts with a letter */
+#define SERVICE_NAME_MAX 31 /* the same */
+#define TENANT_NAME_MAX  63 /* printable UTF-8 without control characters; may be "" */
+
+struct route_action {
+    uint8_t scope; /* enum route_scope */
+    uint32_t vni;  /* peer, idc, region, derived */
+    struct ip endpoint;
+    char service[SERVICE_NAME_MAX + 1];
+};
+
+struct entry {
+    uint8_t table; /* enum table_id */
+    uint32_t vni;
+    union {
+        struct {
+            uint8_t flags;
+            char cluster[CLUSTER_NAME_MAX + 1]; /* x86 home */
+            char name[TENANT_NAME_MAX + 1];
+        } tenant;
+        struct {
+            uint8_t flags;
+        } vni_row;
+        struct {
+            struct prefix dst;
+            struct route_action action;
+        } route;
+        struct {
+            struct ip vm;
+            struct ip nc;
+            bool has_mac;
+            uint8_t mac[6];
+        } vm_nc;
+    };
+};
+
+/* Longest packed key and value of any table. */
+#define ENTRY_KEY_MAX   18
+#define ENTRY_VALUE_MAX 97
+
+/* A packed entry; borrows the bytes it points to.  Key and value need not adjoin. */
+struct row {
+    const uint8_t *key;
+    const uint8_t *value; /* null where only the key is meant (a delete) */
+    uint8_t key_len;
+    uint8_t value_len;
+};
+
+const char *table_name(enum table_id table); /* "vxlan_route", … */
+int table_parse(const char *name, size_t len); /* -1 if unknown */
+const char *scope_name(enum route_scope scope);
+int scope_parse(const char *name, size_t len); /* -1 if unknown */
+
+/* Checks every rule that one entry alone can break: VNI range, host bits, family
+ * mismatches, names, a peer to itself, addresses that can be no VM, NC or endpoint
+ * (unspecified, multicast, loopback).  RC_INVALID or RC_RANGE with field and rule. */
+enum rc entry_check(const struct entry *e, struct err *err);
+
+/* Append the canonical bytes of an entry that passed entry_check(). */
+void entry_pack_key(const struct entry *e, struct buf *to);
+void entry_pack_value(const struct entry *e, struct buf *to);
+
+/* Unpacks and checks as strictly as entry_check(): RC_INVALID on anything that
+ * entry_pack could not have written.  A null `row->value` leaves the value zero. */
+enum rc entry_unpack(enum table_id table, uint32_t vni, const struct row *row,
+                     struct entry *ret, struct err *err);
+
+/* Finds the end of the packed row at `p` by its own lengths; checks lengths and tags,
+ * not meaning.  Fills `*ret` and returns the bytes used, or 0 when malformed or cut. */
+size_t row_scan(enum table_id table, const uint8_t *p, size_t avail, bool has_value,
+                struct row *ret);
+
+/* memcmp order; a shorter key that is a prefix of a longer one comes first. */
+int row_compare(const struct row *a, const struct row *b);
+
+/* XXH3-64 of table(1) vni(3) key value (ARCHITECTURE, Digests). */
+uint64_t row_digest(enum table_id table, uint32_t vni, const struct row *row);
+
+/* XXH3-64 of the key alone: its top nibbles are the path below a VNI. */
+uint64_t row_key_hash(const struct row *row);
