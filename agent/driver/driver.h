@@ -1,0 +1,72 @@
+/*
+ * driver - the one interface to a device.
+ *
+ * Asynchronous: calls return at once and are answered through `struct driver_events`
+ * on the loop thread, never from inside the call.  Writes are done in order; each is
+ * answered once.  Back ends: driver_memory (tests, simulator), driver_gateway
+ * (xgw-gateway over its Unix socket), later p4runtime and bgp.  One suite
+ * (tests/unit/agent/driver) runs against each.
+ *
+ * The session (agent/session) decides; a driver only carries out and reports.
+ */
+#pragma once
+
+#include "proto/base/blob.h"
+#include "proto/model/agent_msg.h"
+
+/* What the data plane says of itself. */
+struct device_state {
+    uint64_t boot_id; /* new for each data plane process; never 0 */
+    uint64_t term;    /* the highest it accepted */
+    uint64_t applied; /* revision */
+    bool ready;
+    uint64_t config_digest; /* 0 = none yet */
+};
+
+struct driver_write {
+    uint64_t id;
+    uint64_t term;     /* the device refuses a lower one than it saw: RC_STALE */
+    uint64_t revision; /* `applied` after this write; 0 = leave it */
+    bool ready;        /* may forward from here on */
+    struct blob *ops;  /* PUT and DELETE runs; null = none */
+};
+
+struct driver_done {
+    uint64_t id;
+    enum rc rc; /* RC_OK even with exceptions; anything else: nothing was applied */
+    struct err err;
+    const struct exception *exceptions; /* borrowed */
+    uint32_t exception_count;
+};
+
+struct device_totals {
+    uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes, drops;
+};
+
+struct driver_events {
+    void (*up)(void *ctx, const struct device_state *state);
+    void (*down)(void *ctx, const struct err *cause); /* it redials by itself */
+    void (*done)(void *ctx, const struct driver_done *done);
+    /* A read-back: runs of PUT rows, then the end. */
+    void (*rows)(void *ctx, const uint8_t *batch, size_t len);
+    void (*read_end)(void *ctx, enum rc rc, const struct err *err);
+    void (*totals)(void *ctx, const struct device_totals *totals);
+};
+
+struct driver;
+
+struct driver_class {
+    const char *name;
+    void (*open)(struct driver *d);
+    void (*write)(struct driver *d, const struct driver_write *w); /* refs the blob */
+    void (*configure)(struct driver *d, uint64_t id, uint64_t term, struct blob *config);
+    void (*read)(struct driver *d); /* everything the device's tables hold */
+    void (*poll_totals)(struct driver *d);
+    void (*close)(struct driver *d);
+};
+
+struct driver {
+    const struct driver_class *cls;
+    const struct driver_events *events;
+    void *ctx;
+};

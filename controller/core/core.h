@@ -1,0 +1,242 @@
+/*
+ * core - the region's deterministic state machine.
+ *
+ * One input at a time goes into core_step() with the time; effects come out of
+ * core_next_effect().  It never reads a clock, a socket, a random source or a thread,
+ * and no step takes more than 10 ms: long work is done in slices, one for each
+ * CORE_CONTINUE input, for as long as core_has_work() says so.
+ *
+ * State changes only by store events, in revision order, on leader and followers alike.
+ * A command is checked against the state plus what is in flight and becomes a store
+ * transaction; its reply waits for the transaction.  Reads see committed state only.
+ *
+ *   intent    every tenant's entries as the API put them (one table_set)
+ *   desired   of each group: a pure function of intent and objects (one table_set)
+ *   applied   of each device: a revision and a short list of exceptions
+ *
+ * One owner, one thread.  The daemon's shell (controller/main.c) and tests/sim feed it.
+ */
+#pragma once
+
+#include "controller/store/store.h"
+#include "proto/model/agent_msg.h"
+#include "proto/model/object.h"
+
+struct core;
+
+struct core_config {
+    uint64_t term;              /* of this leadership: the store's */
+    uint32_t beat_ms;           /* ARCHITECTURE: max(100 ms, nodes/1000 s) */
+    uint32_t silent_beats;      /* beats missed until a device is silent; default 3 */
+    uint32_t session_timeout_ms; /* no answer to a QUERY or BATCH for so long ends it */
+    uint32_t request_keep_ms;   /* request ids; default 600,000 */
+    uint32_t vni_quarantine_ms; /* a freed VNI is not reused before; default 0 */
+    uint32_t max_in_flight;     /* store transactions; further commands wait in order */
+};
+
+void core_config_default(struct core_config *c);
+
+struct core *core_new(const struct core_config *config); /* null: no memory */
+void core_free(struct core *c);
+
+/* ---- inputs ---- */
+
+enum command_kind {
+    COMMAND_ENTRIES,        /* a batch of entries, tenants included; all or nothing */
+    COMMAND_PUT_REGION,
+    COMMAND_PUT_CLUSTER,
+    COMMAND_DELETE_CLUSTER, /* CONFLICT while tenants or nodes name it */
+    COMMAND_PUT_NODE,
+    COMMAND_DELETE_NODE,
+    COMMAND_WAIT,           /* answer when `wait.revision` is applied */
+};
+
+struct command {
+    uint64_t token; /* the caller's; comes back in the reply */
+    enum command_kind kind;
+    char who[64];          /* for the audit log */
+    char request_id[64];   /* "" = none; a repeat returns the first result */
+    bool dry_run;          /* all checks, no change */
+    bool confirm;          /* the caller confirms a mass delete */
+    uint64_t if_revision;  /* object's or VNI's mod revision must equal; 0 = any */
+    union {
+        struct {
+            struct blob *ops; /* PUT and DELETE runs; checked again by the core */
+            bool create_only; /* a put of a key that exists and differs: RC_EXISTS */
+            uint8_t import_digest[16]; /* resume token: all zero = not an import */
+            uint64_t import_next_line;
+        } entries;
+        struct region region;
+        struct cluster cluster;
+        struct node node;
+        char name[64]; /* deletes */
+        struct {
+            uint64_t revision;
+            char cluster[CLUSTER_NAME_MAX + 1]; /* "" = all */
+            uint64_t deadline_ms; /* on core_step's clock */
+        } wait;
+    };
+};
+
+enum core_in_kind {
+    CORE_LOADED,  /* a store_range reply's keys, in order, while starting */
+    CORE_READY,   /* everything up to `revision` was loaded: begin to serve */
+    CORE_COMMAND, /* borrows; keeps blobs by reference */
+    CORE_STORE_EVENT,
+    CORE_STORE_DONE,
+    CORE_SESSION_OPEN, /* a device dialled: `session.id`, authenticated `device_id` */
+    CORE_SESSION_MSG,
+    CORE_SESSION_CLOSED,
+    CORE_LIVENESS, /* alive or silent, from the detector's thread */
+    CORE_TICK,
+    CORE_CONTINUE,
+};
+
+struct core_in {
+    enum core_in_kind kind;
+    union {
+        struct {
+            const struct store_kv *kvs;
+            uint32_t count;
+        } loaded;
+        uint64_t ready_revision;
+        const struct command *command;
+        const struct store_event *event;
+        const struct store_done *done;
+        struct {
+            uint64_t id;
+            const char *device_id;
+            const struct agent_msg *msg; /* SESSION_MSG */
+        } session;
+        struct {
+            const char *device_id;
+            bool is_silent;
+        } liveness;
+    };
+};
+
+/* `now_ms` is monotonic and never goes back; `unix_ms` is for records only. */
+void core_step(struct core *c, uint64_t now_ms, uint64_t unix_ms,
+               const struct core_in *in);
+
+/* ---- effects ---- */
+
+enum core_effect_kind {
+    CORE_TXN,   /* submit to the store; the shell takes it */
+    CORE_REPLY, /* the answer to a command */
+    CORE_SEND,  /* to a session */
+    CORE_CLOSE, /* a session, with the reason */
+    CORE_LOG,
+};
+
+struct core_reply {
+    uint64_t token;
+    struct err err;        /* RC_OK, or why not */
+    uint32_t bad_index;    /* ENTRIES: the entry that broke the rule; UINT32_MAX = none */
+    uint64_t revision;     /* of the change */
+    struct rows_change counts;
+    bool repeated;         /* the request id was seen before: the first result */
+    bool applied;          /* every online node of every group it touches has it */
+    char missing[512];     /* WAIT at its deadline: nodes that have not, comma-separated */
+};
+
+struct core_effect {
+    enum core_effect_kind kind;
+    union {
+        struct store_txn *txn;
+        struct core_reply reply;
+        struct {
+            uint64_t session;
+            struct ctl_msg msg;
+        } send;
+        struct {
+            uint64_t session;
+            struct err why;
+        } close;
+        struct {
+            int level; /* enum log_level */
+            char event[48];
+            char text[256];
+        } log;
+    };
+};
+
+bool core_next_effect(struct core *c, struct core_effect *ret);
+void core_effect_fini(struct core_effect *e); /* frees what the shell did not take */
+
+bool core_has_work(const struct core *c);
+uint64_t core_next_wake(const struct core *c); /* now_ms of the next needed TICK */
+
+/* ---- reads: committed state, pure, same thread; borrowed until the next step ---- */
+
+bool core_is_ready(const struct core *c);
+uint64_t core_revision(const struct core *c);
+
+const struct region *core_region(const struct core *c); /* null before the first put */
+
+/* Objects in name order; null behind the last. */
+const struct cluster *core_cluster_at(const struct core *c, uint32_t index);
+const struct cluster *core_cluster_find(const struct core *c, const char *name);
+const struct node *core_node_at(const struct core *c, uint32_t index);
+const struct node *core_node_find(const struct core *c, const char *name);
+uint64_t core_object_revision(const struct core *c, const char *kind, const char *name);
+
+struct tenant_status {
+    uint32_t vni;
+    uint8_t flags;
+    char cluster[CLUSTER_NAME_MAX + 1];
+    char name[TENANT_NAME_MAX + 1];
+    uint32_t route_count, vm_nc_count;
+    uint64_t mod_revision; /* last change of any of its entries; 0 = before a restart */
+};
+enum rc core_tenant(const struct core *c, uint32_t vni, struct tenant_status *ret);
+/* Smallest tenant VNI >= `from`; 0 = none. */
+uint32_t core_tenant_next(const struct core *c, uint32_t from);
+/* Committed rows of a VNI; null = none. */
+struct rows *core_rows(const struct core *c, uint32_t vni, enum table_id table);
+uint64_t core_count(const struct core *c, enum table_id table);
+struct digest core_digest(const struct core *c, enum table_id table); /* of the intent */
+struct digest core_group_digest(const struct core *c, const char *cluster,
+                                enum table_id table);
+/* Resume token of an import: 0 = begin, else the next line (1-based). */
+uint64_t core_import_next_line(const struct core *c, const uint8_t digest[16]);
+
+enum node_state { NODE_JOINING, NODE_ONLINE, NODE_SUSPECT, NODE_OFFLINE };
+
+struct node_status {
+    enum node_state state;
+    bool has_session;
+    bool is_syncing;
+    bool in_sync; /* applied >= the group's last change and no exceptions */
+    uint64_t boot_id;
+    uint64_t applied;
+    uint64_t desired; /* the group's last change */
+    bool ready;
+    uint32_t exception_count;
+    const struct exception *exceptions; /* the first listed ones */
+    uint32_t exception_listed;
+    uint64_t last_seen_ms; /* core_step's clock; 0 = never */
+    uint64_t rx_packets, tx_packets, rx_bytes, tx_bytes, drops;
+};
+enum rc core_node_status(const struct core *c, const char *node, struct node_status *ret);
+
+/* What happens to a packet, hop by hop (CONTROL, Interfaces).  Pure. */
+enum trace_kind {
+    TRACE_TENANT,  /* the VNI's tenant and home */
+    TRACE_ROUTE,   /* the entry that decides in `vni` */
+    TRACE_VM_NC,
+    TRACE_FORWARD, /* final outer destination and VNI */
+    TRACE_DROP,    /* with the reason's name, as the data plane counts it */
+};
+struct trace_hop {
+    enum trace_kind kind;
+    uint32_t vni;
+    char cluster[CLUSTER_NAME_MAX + 1]; /* where this hop is looked up */
+    struct entry entry;                 /* ROUTE, VM_NC, TENANT */
+    struct ip outer_dst;                /* FORWARD */
+    char reason[32];                    /* DROP */
+    char note[160];                     /* one sentence for people */
+};
+#define TRACE_HOPS_MAX 16
+uint32_t core_trace(const struct core *c, uint32_t vni, const struct ip *dst,
+                    struct trace_hop ret[TRACE_HOPS_MAX]);

@@ -1,0 +1,143 @@
+/*
+ * agent_msg - what a controller and an agent say to each other on a session, as plain
+ * values.  The wire form is proto/api/agent.proto; proto/rpc/agent_codec turns one into
+ * the other, so that the core, the session and the simulator never see protobuf.
+ *
+ *   agent                         controller
+ *   HELLO ───────────────────────▶
+ *        ◀─────────────────────── ASSIGN (term, group, device configuration)
+ *        ◀─────────────────────── QUERY  (digests of tree nodes and buckets)
+ *   DIGESTS ─────────────────────▶        … down to what differs
+ *        ◀─────────────────────── BATCH  (only what differs, then changes as they commit)
+ *   ACK ─────────────────────────▶        (applied revision, exceptions)
+ *
+ * Both directions are ordered.  A DIGESTS answer describes the device after every
+ * BATCH that was sent before its QUERY.  At most `window` BATCHes are unacknowledged.
+ */
+#pragma once
+
+#include "proto/base/blob.h"
+#include "proto/model/batch.h"
+#include "proto/model/table_set.h"
+
+#define DEVICE_ID_MAX    63
+#define QUERY_MAX        64   /* items of one QUERY */
+#define EXCEPTIONS_MAX   1000 /* listed in one ACK; the rest is only counted */
+#define SESSION_WINDOW   64   /* batches; each at most BATCH_MAX_BYTES */
+#define BATCH_SEND_BYTES (128u << 10) /* STACK: 32 to 256 KiB a message */
+
+enum device_kind { DEVICE_X86 = 1 };
+
+enum agent_msg_kind { AGENT_HELLO = 1, AGENT_DIGESTS = 2, AGENT_ACK = 3, AGENT_BEAT = 4 };
+
+struct agent_hello {
+    char device_id[DEVICE_ID_MAX + 1];
+    uint8_t device_kind;
+    uint64_t term_seen; /* the highest term the data plane accepted */
+    uint64_t boot_id;   /* of the data plane process; 0 = no data plane now */
+    uint64_t applied;   /* revision */
+    bool ready;
+    bool believed; /* roots are maintained, not read back since the agent started */
+    uint64_t config_digest;
+    struct digest root[TABLE_COUNT];
+    char version[32];
+};
+
+/* One node: of the VNI tree (bucket.depth 0 and node.depth < 4: its children are VNI
+ * prefixes), or below a VNI (node.depth 4: 16 children of `bucket`). */
+struct query_item {
+    uint8_t table;
+    struct tree_node node;
+    struct bucket bucket;
+};
+
+struct digests_item {
+    struct query_item of;
+    struct tree_child children[64]; /* the non-empty ones; index 0-63 or 0-15 */
+    uint8_t child_count;
+};
+
+struct agent_digests {
+    uint64_t query_id;
+    struct digests_item *items; /* as asked, in order */
+    uint32_t item_count;
+};
+
+enum exception_reason {
+    EXCEPTION_FULL = 1,      /* no room in the table */
+    EXCEPTION_NO_MEMORY = 2, /* the device ran out of memory */
+    EXCEPTION_REFUSED = 3,   /* the device does not take such an entry */
+    EXCEPTION_UNKNOWN = 4,   /* no answer in time: may or may not be there */
+};
+
+struct exception {
+    uint8_t reason; /* enum exception_reason */
+    uint8_t table;
+    uint32_t vni;
+    uint8_t key_len;
+    uint8_t key[ENTRY_KEY_MAX];
+};
+
+struct agent_ack {
+    uint64_t seq;     /* every batch up to this one is done */
+    uint64_t applied; /* revision of the data plane */
+    bool ready;
+    uint32_t exception_count;     /* all that stand now */
+    struct exception *exceptions; /* at most EXCEPTIONS_MAX, of batches since the last ACK */
+    uint32_t exception_listed;
+};
+
+struct agent_beat {
+    uint64_t applied;
+    uint64_t boot_id;
+    bool ready;
+    struct {
+        uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes, drops;
+    } totals;
+};
+
+struct agent_msg {
+    enum agent_msg_kind kind;
+    union {
+        struct agent_hello hello;
+        struct agent_digests digests;
+        struct agent_ack ack;
+        struct agent_beat beat;
+    };
+};
+
+enum ctl_msg_kind { CTL_ASSIGN = 1, CTL_QUERY = 2, CTL_BATCH = 3, CTL_REDIRECT = 4 };
+
+struct ctl_assign {
+    uint64_t term;
+    char group[CLUSTER_NAME_MAX + 1];
+    uint32_t beat_ms;    /* how often the agent sends BEAT */
+    struct blob *config; /* packed device_config (proto/model/object.h) */
+};
+
+struct ctl_query {
+    uint64_t query_id;
+    struct query_item items[QUERY_MAX];
+    uint32_t item_count;
+};
+
+struct ctl_batch {
+    uint64_t seq;      /* 1, 2, … within the session */
+    uint64_t revision; /* `applied` after this batch; 0 = leave it */
+    bool ready;        /* the device holds all it should: it may forward from here on */
+    struct blob *ops;  /* a batch (REPLACE allowed); null or empty is fine */
+};
+
+struct ctl_msg {
+    enum ctl_msg_kind kind;
+    union {
+        struct ctl_assign assign;
+        struct ctl_query query;
+        struct ctl_batch batch;
+        char redirect[128]; /* address of the leader */
+    };
+};
+
+/* Free what a message holds (not the struct itself). */
+void agent_msg_fini(struct agent_msg *m);
+void ctl_msg_fini(struct ctl_msg *m);
