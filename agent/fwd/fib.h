@@ -1,0 +1,202 @@
+/*
+ * fib - the tables that the packet path reads: VNI, routes and VM-NC of a gateway.
+ *
+ * One writer thread changes them with fib_apply() while any number of workers call
+ * fib_resolve_burst().  Workers never lock and never wait for the writer; of an entry
+ * that changes they see the old or the new value, never a hole.  Nothing here knows
+ * packets, DPDK, threads or the clock, and nothing logs.
+ *
+ * The nouns: a *query* is (VNI, inner destination) in and a verdict out; a *change* is
+ * one (VNI, table) whose records moved from `before` to `after` (table_set.h); an
+ * *exception* is a row that could not be placed; an *epoch* tells when memory that a
+ * worker may still look at can be used again.
+ *
+ * Memory is reclaimed by quiescent states.  Each worker owns a `struct fib_reader`, and
+ * the owner of the fib knows them all:
+ *
+ *   worker:  fib_reader_online(f, &r);
+ *            for each burst: fib_resolve_burst(f, q, n); … ; fib_reader_quiescent(f,
+ * &r); before it sleeps: fib_reader_offline(&r);     and online again after writer:
+ * fib_apply(f, &changes, &exceptions); fib_reclaim(f, fib_readers_oldest(readers, n));
+ * after each apply, and now and then while fib_stats().retired_bytes is not zero
+ *
+ * Mistakes people make: keeping an answer's service name across fib_reader_quiescent();
+ * leaving a worker online while it blocks (memory grows until it moves); changing the
+ * records without telling the fib of a refused row (see fib_exceptions_revert()).
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/base/buf.h"
+#include "proto/base/err.h"
+#include "proto/model/table_set.h"
+
+struct fib; /* opaque: fib.c */
+
+/* What may be placed.  Zero takes the default in brackets. */
+struct fib_limits {
+    uint64_t max_routes;   /* entries [2^22] */
+    uint64_t max_vm_nc;    /* entries, both families together [2^22] */
+    uint64_t max_vnis;     /* VNIs with a `vni` row or routes [2^20] */
+    uint64_t memory_bytes; /* of lookup structures [128 a route and VM-NC entry]; only
+                              address space until it is used */
+    uint64_t seed;         /* of the hashes [drawn from the system] */
+};
+
+/* Gives an empty fib; null when memory is out.  `limits` may be null. */
+struct fib *fib_new(const struct fib_limits *limits);
+/* No worker may be inside.  Null is fine. */
+void fib_free(struct fib *f);
+
+/* ---- the writer's side: one thread ---- */
+
+/* A row that could not be placed.  What stood there before still stands: the old value
+ * of an update, nothing for a new row, the row itself for a refused delete. */
+struct fib_exception {
+    uint32_t vni;
+    uint8_t table;   /* enum table_id */
+    uint8_t op;      /* BATCH_PUT or BATCH_DELETE */
+    uint8_t key_len; /* bytes of `key`, packed as entry.h says */
+    uint8_t key[ENTRY_KEY_MAX];
+    enum rc reason; /* RC_FULL: a limit; RC_NO_MEMORY: memory; RC_INVALID: bad row */
+};
+struct fib_exceptions {
+    struct fib_exception *at;
+    uint32_t count;
+    uint32_t cap;
+    uint32_t unlisted; /* further ones that memory did not suffice to list */
+};
+void fib_exceptions_fini(struct fib_exceptions *x);
+
+/* Makes the structures follow `changes` (from table_set_apply(); `before` must be what
+ * this fib holds).  Borrows the list; keeps no reference to rows.  Tables but vni,
+ * vxlan_route and vm_nc are skipped.  New VM-NC entries come first, then VNIs and
+ * routes, then VM-NC deletes (deletes first only where a limit leaves no other way);
+ * every single entry goes from old to new in one step.  Rows that cannot be placed are
+ * appended to `*exceptions` and the rest goes on; returns RC_OK or the first reason. */
+enum rc fib_apply(struct fib *f, const struct change_list *changes,
+                  struct fib_exceptions *exceptions);
+
+/* Appends the batch that puts the records back to what the fib holds: for each
+ * exception the row of `before`, or a delete.  The owner applies it to its table_set,
+ * so that records and structures agree. */
+void fib_exceptions_revert(const struct fib_exceptions *x,
+                           const struct change_list *changes, struct batch_writer *to);
+
+/* Reads back through the structures that the packet path uses: appends the canonical
+ * packed value (entry.h) to `ret_value`.  RC_NOT_FOUND, and RC_INVALID for a key that
+ * is none.  For vxlan_route this is the longest match of the prefix' first address,
+ * which may be a longer prefix' value: use fib_audit() to compare whole tables.  From
+ * the writer's thread, or a reader that is online. */
+enum rc fib_get(const struct fib *f, enum table_id table, uint32_t vni,
+                const uint8_t *key, uint8_t key_len, struct buf *ret_value);
+
+/* Compares the structures with the records of one (VNI, table): every row must resolve
+ * to its value, and for vxlan_route every address must resolve as the rows say, also
+ * those that no row covers.  Calls `mismatch` with the key of each row that does not
+ * (key_len 0 for addresses that should be a miss); returns the number of them. */
+typedef void fib_mismatch_fn(void *arg, enum table_id table, uint32_t vni,
+                             const uint8_t *key, uint8_t key_len);
+uint32_t fib_audit(const struct fib *f, enum table_id table, uint32_t vni,
+                   const struct rows *rows, fib_mismatch_fn *mismatch, void *arg);
+
+struct fib_stats {
+    uint64_t vnis; /* with a `vni` row */
+    uint64_t routes;
+    uint64_t vm_nc4;
+    uint64_t vm_nc6;
+    uint64_t tunnels;         /* distinct (scope, endpoint, VNI) */
+    uint64_t ncs;             /* VM-NC values that are not a bare IPv4 address */
+    uint64_t services;        /* distinct service names */
+    uint64_t memory_bytes;    /* held for structures, retired ones included */
+    uint64_t retired_bytes;   /* waits for workers */
+    uint64_t huge_page_bytes; /* of the memory in use that was asked as huge pages */
+};
+struct fib_stats fib_stats(const struct fib *f);
+
+/* Frees what was retired before `oldest_epoch`.  O(1) a thing freed. */
+void fib_reclaim(struct fib *f, uint64_t oldest_epoch);
+
+/* The name of a service that an answer gave; "" if there is none such.  Valid until the
+ * caller's next quiescent state. */
+const char *fib_service_name(const struct fib *f, uint32_t service);
+/* The index of a service by name, or UINT32_MAX.  Writer's thread. */
+uint32_t fib_service_find(const struct fib *f, const char *name);
+
+/* ---- the workers' side: any thread that is online ---- */
+
+#define FIB_BURST_MAX   64
+#define FIB_LOOKUPS_MAX 4 /* FORWARDING: at most 4 lookups, then a counted drop */
+
+enum fib_kind {
+    FIB_DROP_VNI_UNKNOWN = 0,  /* no `vni` row for the arriving VNI */
+    FIB_DROP_ROUTE_MISS,       /* no route covers the destination (in out_vni) */
+    FIB_DROP_VM_NC_MISS,       /* the route says local, no such VM (in out_vni) */
+    FIB_DROP_TOO_MANY_LOOKUPS, /* a peer chain of more than FIB_LOOKUPS_MAX lookups */
+    FIB_LOCAL,                 /* to the NC `addr`; `mac` if has_mac */
+    FIB_TUNNEL,                /* to the endpoint `addr` (scope idc, region, derived) */
+    FIB_INTERNET,
+    FIB_SERVICE, /* `service` */
+    FIB_KIND_COUNT
+};
+
+/* One cache line.  The caller fills the first three; all others are the answer. */
+struct fib_query {
+    _Alignas(64) uint8_t dst[16]; /* inner destination, network order; IPv4 in [0..3],
+                                     the rest is ignored */
+    uint32_t vni;                 /* arriving; 0 to 2^24 - 1 */
+    uint8_t family;               /* IP_V4 or IP_V6 */
+
+    uint8_t kind;        /* enum fib_kind */
+    uint8_t vni_flags;   /* of the arriving VNI (VNI_INTERNET, …); 0 if unknown */
+    uint8_t lookups;     /* route lookups made, 1 to 4; 0 if the VNI is unknown */
+    uint32_t out_vni;    /* current VNI at the end: after peers, or the tunnel's */
+    uint32_t service;    /* FIB_SERVICE: index for fib_service_name() */
+    uint8_t scope;       /* enum route_scope of the last route; 0 on a miss */
+    uint8_t vni_changed; /* out_vni != vni */
+    uint8_t addr_family; /* FIB_LOCAL, FIB_TUNNEL: IP_V4 or IP_V6 of `addr` */
+    uint8_t has_mac;
+    uint8_t mac[6];
+    uint8_t reserved[2];
+    union {
+        uint8_t addr[16];    /* network order; IPv4 in [0..3], the rest zero */
+        uint64_t scratch[2]; /* between begin and end */
+    };
+};
+_Static_assert(sizeof(struct fib_query) == 64, "a query is one cache line");
+
+/* Answers q[0..n), n <= FIB_BURST_MAX.  Fields of the answer that the kind does not use
+ * are unspecified, but out_vni, vni_flags, lookups, scope and vni_changed are always
+ * set. */
+void fib_resolve_burst(const struct fib *f, struct fib_query q[], unsigned n);
+
+/* The same in two halves, so that a worker can hold one burst back: begin starts the
+ * memory loads of both lookups, end answers.  Both within one online period without a
+ * quiescent state between. */
+void fib_resolve_begin(const struct fib *f, struct fib_query q[], unsigned n);
+void fib_resolve_end(const struct fib *f, struct fib_query q[], unsigned n);
+
+/* ---- reclamation ---- */
+
+/* One a worker, on its own line; the worker writes, the owner reads. */
+struct fib_reader {
+    _Alignas(64) atomic_uint_least64_t epoch; /* UINT64_MAX: offline */
+};
+#define FIB_READER_INIT                                                                \
+    {                                                                                  \
+        UINT64_MAX                                                                     \
+    }
+
+/* From here on the worker may resolve. */
+void fib_reader_online(const struct fib *f, struct fib_reader *r);
+/* The worker holds nothing that it learned before.  Two plain moves: do it per burst.
+ */
+void fib_reader_quiescent(const struct fib *f, struct fib_reader *r);
+/* The worker holds nothing and will not resolve before it is online again. */
+void fib_reader_offline(struct fib_reader *r);
+/* The smallest epoch of `n` readers, for fib_reclaim(). */
+uint64_t fib_readers_oldest(const struct fib_reader *readers, unsigned n);
