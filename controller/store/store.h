@@ -71,6 +71,8 @@ struct store_txn {
 
 struct store_txn *store_txn_new(uint64_t tag); /* null when memory is out */
 void store_txn_free(struct store_txn *txn);    /* drops its blobs; null is fine */
+/* Each appends one step; RC_NO_MEMORY appends nothing.  Steps take effect in order.
+ * store_txn_put keeps a reference of its own to `value`. */
 enum rc store_txn_put(struct store_txn *txn, struct store_key key, struct blob *value);
 enum rc store_txn_delete(struct store_txn *txn, struct store_key key);
 enum rc store_txn_delete_range(struct store_txn *txn, struct store_key from,
@@ -81,7 +83,7 @@ enum rc store_txn_compare(struct store_txn *txn, enum store_target target,
 /* What one committed transaction changed.  Borrowed during the call. */
 struct store_event {
     uint64_t revision;
-    uint64_t tag; /* of our own transaction, else 0 */
+    uint64_t tag;               /* of our own transaction, else 0 */
     const struct store_kv *kvs; /* a range delete is reported key by key */
     uint32_t kv_count;
 };
@@ -126,7 +128,8 @@ struct store {
     const struct store_class *cls;
     const struct store_events *events;
     void *ctx;
-    uint64_t term; /* fencing term: a counter raised at each open (SQLite), etcd's later */
+    uint64_t
+        term; /* fencing term: a counter raised at each open (SQLite), etcd's later */
 };
 
 /* Takes `txn`.  Answered by events->done. */
