@@ -120,6 +120,8 @@ int scope_parse(const char *name, size_t len); /* -1 if unknown */
  * mismatches, names, a peer to itself, addresses that can be no VM, NC or endpoint
  * (unspecified, multicast, loopback).  RC_INVALID or RC_RANGE with field and rule. */
 enum rc entry_check(const struct entry *e, struct err *err);
+/* The rules of table, VNI and key alone: all that a delete says. */
+enum rc entry_check_key(const struct entry *e, struct err *err);
 
 /* Append the canonical bytes of an entry that passed entry_check(). */
 void entry_pack_key(const struct entry *e, struct buf *to);

@@ -1,0 +1,96 @@
+/*
+ * entry_fields - the fields of one entry as a reader of text found them.
+ *
+ * The JSON and the CSV reader fill the same struct; the tables read their fields from
+ * it.  Texts are borrowed from the line, or from `scratch` where an escape had to be
+ * undone.  Internal to proto/model.
+ */
+#pragma once
+
+#include "proto/model/entry_text.h"
+
+#define ENTRY_LINE_MAX 1024 /* entry_text.h: longer lines are refused */
+
+enum field_id {
+    FIELD_OP,
+    FIELD_TABLE,
+    FIELD_VNI,
+    FIELD_CLUSTER,
+    FIELD_NAME,
+    FIELD_FLAGS,
+    FIELD_PREFIX,
+    FIELD_SCOPE,
+    FIELD_PEER_VNI,
+    FIELD_ENDPOINT,
+    FIELD_ENDPOINT_VNI,
+    FIELD_SERVICE,
+    FIELD_VM,
+    FIELD_NC,
+    FIELD_MAC,
+    FIELD_COUNT
+};
+
+enum field_kind { KIND_TEXT, KIND_NUMBER, KIND_FLAGS };
+
+struct field_type {
+    const char *name;
+    uint8_t name_len;
+    uint8_t kind;
+};
+extern const struct field_type field_types[FIELD_COUNT];
+
+/* FIELD_COUNT when there is none of that name. */
+unsigned field_find(const char *name, size_t len);
+
+struct field_text {
+    const char *p;
+    uint32_t len;
+};
+
+struct fields {
+    uint32_t present; /* 1 << enum field_id */
+    uint32_t number[FIELD_COUNT];
+    struct field_text text[FIELD_COUNT];
+    uint8_t flags;
+    uint16_t scratch_used;
+    char scratch[ENTRY_LINE_MAX];
+};
+
+static inline bool field_has(const struct fields *f, enum field_id id)
+{
+    return f->present >> id & 1;
+}
+
+/* Decimal, no sign, no leading zero, at most UINT32_MAX: RC_INVALID (rule "number") or
+ * RC_RANGE (rule "number_range"). */
+enum rc field_read_number(enum field_id id, const char *p, size_t len, uint32_t *ret,
+                          struct err *err);
+/* One flag by name: sets its bit.  Rules "flag_known", "flag_repeated". */
+enum rc field_read_flag(const char *p, size_t len, uint8_t *flags, struct err *err);
+
+/* For the tables: read one field that must be there, else RC_INVALID, "required". */
+enum rc field_require(const struct fields *f, enum field_id id, struct err *err);
+enum rc field_read_ip(const struct fields *f, enum field_id id, struct ip *ret,
+                      struct err *err);
+enum rc field_read_vni(const struct fields *f, enum field_id id, uint32_t *ret,
+                       struct err *err);
+enum rc field_read_name(const struct fields *f, enum field_id id, char *to, size_t max,
+                        struct err *err);
+
+/* Puts the field's name into an error that ip_parse() or prefix_parse() made of its
+ * text; returns the code. */
+enum rc field_blame(enum field_id id, enum rc code, struct err *err);
+/* RC_INVALID, rule "unexpected_field", for the first field of `mask`; `where` reads
+ * "no field of this table". */
+enum rc field_refuse(uint32_t mask, const char *where, struct err *err);
+
+/* Turns the fields into a checked entry: op, table, vni, then the table's own, and
+ * nothing beside them. */
+enum rc fields_to_entry(const struct fields *f, enum entry_op *ret_op,
+                        struct entry *ret, struct err *err);
+
+/* For the printers: ,"name":"text" and ,"name":number.  `text` is escaped. */
+void field_print_text(enum field_id id, const char *text, struct buf *to);
+void field_print_number(enum field_id id, uint32_t number, struct buf *to);
+void field_print_ip(enum field_id id, const struct ip *ip, struct buf *to);
+void field_print_flags(uint8_t flags, struct buf *to); /* nothing when none is set */
