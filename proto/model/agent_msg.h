@@ -8,11 +8,17 @@
  *        ◀─────────────────────── ASSIGN (term, group, device configuration)
  *        ◀─────────────────────── QUERY  (digests of tree nodes and buckets)
  *   DIGESTS ─────────────────────▶        … down to what differs
- *        ◀─────────────────────── BATCH  (only what differs, then changes as they commit)
- *   ACK ─────────────────────────▶        (applied revision, exceptions)
+ *        ◀─────────────────────── BATCH  (only what differs, then changes as they
+ * commit) ACK ─────────────────────────▶        (applied revision, exceptions)
  *
  * Both directions are ordered.  A DIGESTS answer describes the device after every
- * BATCH that was sent before its QUERY.  At most `window` BATCHes are unacknowledged.
+ * BATCH that was sent before its QUERY.  At most SESSION_WINDOW BATCHes are
+ * unacknowledged.
+ *
+ * An agent says HELLO again on the same stream when its data plane is gone (boot id 0)
+ * and when there is a new one or its tables had to be read back.  Every HELLO is
+ * answered with an ASSIGN and starts over: `seq` begins at 1 again, and until that
+ * ASSIGN the agent ignores what was still under way.
  */
 #pragma once
 
@@ -21,14 +27,19 @@
 #include "proto/model/table_set.h"
 
 #define DEVICE_ID_MAX    63
-#define QUERY_MAX        64   /* items of one QUERY */
-#define EXCEPTIONS_MAX   1000 /* listed in one ACK; the rest is only counted */
-#define SESSION_WINDOW   64   /* batches; each at most BATCH_MAX_BYTES */
+#define QUERY_MAX        64           /* items of one QUERY */
+#define EXCEPTIONS_MAX   1000         /* listed in one ACK; the rest is only counted */
+#define SESSION_WINDOW   64           /* batches; each at most BATCH_MAX_BYTES */
 #define BATCH_SEND_BYTES (128u << 10) /* STACK: 32 to 256 KiB a message */
 
 enum device_kind { DEVICE_X86 = 1 };
 
-enum agent_msg_kind { AGENT_HELLO = 1, AGENT_DIGESTS = 2, AGENT_ACK = 3, AGENT_BEAT = 4 };
+enum agent_msg_kind {
+    AGENT_HELLO = 1,
+    AGENT_DIGESTS = 2,
+    AGENT_ACK = 3,
+    AGENT_BEAT = 4
+};
 
 struct agent_hello {
     char device_id[DEVICE_ID_MAX + 1];
@@ -43,6 +54,9 @@ struct agent_hello {
     char version[32];
 };
 
+#define TREE_DEPTH       4 /* of a node that is one VNI */
+#define BUCKET_DEPTH_MAX 8
+
 /* One node: of the VNI tree (bucket.depth 0 and node.depth < 4: its children are VNI
  * prefixes), or below a VNI (node.depth 4: 16 children of `bucket`). */
 struct query_item {
@@ -50,6 +64,11 @@ struct query_item {
     struct tree_node node;
     struct bucket bucket;
 };
+
+/* Depths in range and no bits set below them. */
+bool query_item_is_valid(const struct query_item *of);
+bool query_item_equal(const struct query_item *a, const struct query_item *b);
+uint32_t query_item_child_max(const struct query_item *of); /* 64 or 16 */
 
 struct digests_item {
     struct query_item of;
@@ -82,8 +101,9 @@ struct agent_ack {
     uint64_t seq;     /* every batch up to this one is done */
     uint64_t applied; /* revision of the data plane */
     bool ready;
-    uint32_t exception_count;     /* all that stand now */
-    struct exception *exceptions; /* at most EXCEPTIONS_MAX, of batches since the last ACK */
+    uint32_t exception_count; /* all that stand now */
+    struct exception
+        *exceptions; /* at most EXCEPTIONS_MAX, of batches since the last ACK */
     uint32_t exception_listed;
 };
 

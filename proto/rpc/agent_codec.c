@@ -1,0 +1,760 @@
+#include "proto/rpc/agent_codec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/api/agent.pb-c.h"
+
+/* Field numbers of agent.proto's Batch, which is written and read by hand so that its
+ * `ops` need not be copied by the packer. */
+enum { BATCH_SEQ = 1, BATCH_REVISION = 2, BATCH_READY = 3, BATCH_OPS = 15 };
+enum { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
+
+#define BEAT_MS_MAX 3600000u
+
+/* ---- writing ---- */
+
+static void put_varint(struct buf *to, uint64_t v)
+{
+    while (v >= 0x80) {
+        buf_u8(to, (uint8_t)(v | 0x80));
+        v >>= 7;
+    }
+    buf_u8(to, (uint8_t)v);
+}
+
+static void put_number(struct buf *to, unsigned field, uint64_t v)
+{
+    if (v != 0) {
+        put_varint(to, field << 3 | WIRE_VARINT);
+        put_varint(to, v);
+    }
+}
+
+static enum rc put_packed(struct buf *to, const ProtobufCMessage *m)
+{
+    size_t len = protobuf_c_message_get_packed_size(m);
+    uint8_t *bytes = malloc(len + 1);
+
+    if (!bytes) {
+        return RC_NO_MEMORY;
+    }
+    protobuf_c_message_pack(m, bytes);
+    buf_add(to, bytes, len);
+    free(bytes);
+    return buf_failed(to) ? RC_NO_MEMORY : RC_OK;
+}
+
+static enum rc put_agent(struct buf *to, Xgw__Agent__V1__AgentMessage__MCase kind,
+                         void *body)
+{
+    Xgw__Agent__V1__AgentMessage wire = XGW__AGENT__V1__AGENT_MESSAGE__INIT;
+
+    wire.m_case = kind;
+    wire.hello = body; /* the union's members are pointers alike */
+    return put_packed(to, &wire.base);
+}
+
+static enum rc put_hello(const struct agent_hello *h, struct buf *to)
+{
+    Xgw__Agent__V1__Hello wire = XGW__AGENT__V1__HELLO__INIT;
+    Xgw__Agent__V1__Digest digests[TABLE_COUNT];
+    Xgw__Agent__V1__Digest *roots[TABLE_COUNT];
+
+    for (unsigned i = 0; i < TABLE_COUNT; i++) {
+        xgw__agent__v1__digest__init(&digests[i]);
+        digests[i].sum = h->root[i].sum;
+        digests[i].count = h->root[i].count;
+        roots[i] = &digests[i];
+    }
+    wire.device_id = (char *)h->device_id;
+    wire.device_kind = h->device_kind;
+    wire.term_seen = h->term_seen;
+    wire.boot_id = h->boot_id;
+    wire.applied = h->applied;
+    wire.ready = h->ready;
+    wire.believed = h->believed;
+    wire.config_digest = h->config_digest;
+    wire.n_root = TABLE_COUNT;
+    wire.root = roots;
+    wire.version = (char *)h->version;
+    return put_agent(to, XGW__AGENT__V1__AGENT_MESSAGE__M_HELLO, &wire);
+}
+
+static void fill_query_item(Xgw__Agent__V1__QueryItem *wire, const struct query_item *q)
+{
+    xgw__agent__v1__query_item__init(wire);
+    wire->table = q->table;
+    wire->depth = q->node.depth;
+    wire->vni = q->node.vni;
+    wire->bucket_depth = q->bucket.depth;
+    wire->bucket_path = q->bucket.path;
+}
+
+/* The arrays of one DIGESTS message on their way out; some 80 KiB. */
+struct digests_wire {
+    Xgw__Agent__V1__DigestsItem items[QUERY_MAX];
+    Xgw__Agent__V1__DigestsItem *pointers[QUERY_MAX];
+    Xgw__Agent__V1__QueryItem of[QUERY_MAX];
+    uint8_t index[QUERY_MAX][64];
+    uint64_t sum[QUERY_MAX][64];
+    uint64_t count[QUERY_MAX][64];
+};
+
+static enum rc put_digests(const struct agent_digests *d, struct buf *to)
+{
+    Xgw__Agent__V1__Digests wire = XGW__AGENT__V1__DIGESTS__INIT;
+    struct digests_wire *w;
+    enum rc rc;
+
+    if (d->item_count > QUERY_MAX) {
+        return RC_RANGE;
+    }
+    w = malloc(sizeof(*w));
+    if (!w) {
+        return RC_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < d->item_count; i++) {
+        const struct digests_item *from = &d->items[i];
+        Xgw__Agent__V1__DigestsItem *item = &w->items[i];
+
+        xgw__agent__v1__digests_item__init(item);
+        fill_query_item(&w->of[i], &from->of);
+        for (unsigned c = 0; c < from->child_count; c++) {
+            w->index[i][c] = from->children[c].index;
+            w->sum[i][c] = from->children[c].digest.sum;
+            w->count[i][c] = from->children[c].digest.count;
+        }
+        item->of = &w->of[i];
+        item->index.data = w->index[i];
+        item->index.len = from->child_count;
+        item->n_sum = item->n_count = from->child_count;
+        item->sum = w->sum[i];
+        item->count = w->count[i];
+        w->pointers[i] = item;
+    }
+    wire.query_id = d->query_id;
+    wire.n_items = d->item_count;
+    wire.items = w->pointers;
+    rc = put_agent(to, XGW__AGENT__V1__AGENT_MESSAGE__M_DIGESTS, &wire);
+    free(w);
+    return rc;
+}
+
+static enum rc put_ack(const struct agent_ack *a, struct buf *to)
+{
+    Xgw__Agent__V1__Ack wire = XGW__AGENT__V1__ACK__INIT;
+    Xgw__Agent__V1__Exception *list = NULL;
+    Xgw__Agent__V1__Exception **pointers = NULL;
+    enum rc rc = RC_NO_MEMORY;
+
+    if (a->exception_listed > EXCEPTIONS_MAX) {
+        return RC_RANGE;
+    }
+    list = malloc((a->exception_listed + 1) * sizeof(*list));
+    pointers = malloc((a->exception_listed + 1) * sizeof(*pointers));
+    if (list && pointers) {
+        for (uint32_t i = 0; i < a->exception_listed; i++) {
+            xgw__agent__v1__exception__init(&list[i]);
+            list[i].reason = a->exceptions[i].reason;
+            list[i].table = a->exceptions[i].table;
+            list[i].vni = a->exceptions[i].vni;
+            list[i].key.data = a->exceptions[i].key;
+            list[i].key.len = a->exceptions[i].key_len;
+            pointers[i] = &list[i];
+        }
+        wire.seq = a->seq;
+        wire.applied = a->applied;
+        wire.ready = a->ready;
+        wire.exception_count = a->exception_count;
+        wire.n_exceptions = a->exception_listed;
+        wire.exceptions = pointers;
+        rc = put_agent(to, XGW__AGENT__V1__AGENT_MESSAGE__M_ACK, &wire);
+    }
+    free(list);
+    free(pointers);
+    return rc;
+}
+
+static enum rc put_beat(const struct agent_beat *b, struct buf *to)
+{
+    Xgw__Agent__V1__Beat wire = XGW__AGENT__V1__BEAT__INIT;
+
+    wire.applied = b->applied;
+    wire.boot_id = b->boot_id;
+    wire.ready = b->ready;
+    wire.rx_packets = b->totals.rx_packets;
+    wire.rx_bytes = b->totals.rx_bytes;
+    wire.tx_packets = b->totals.tx_packets;
+    wire.tx_bytes = b->totals.tx_bytes;
+    wire.drops = b->totals.drops;
+    return put_agent(to, XGW__AGENT__V1__AGENT_MESSAGE__M_BEAT, &wire);
+}
+
+enum rc agent_msg_encode(const struct agent_msg *m, struct buf *to)
+{
+    switch (m->kind) {
+    case AGENT_HELLO:
+        return put_hello(&m->hello, to);
+    case AGENT_DIGESTS:
+        return put_digests(&m->digests, to);
+    case AGENT_ACK:
+        return put_ack(&m->ack, to);
+    case AGENT_BEAT:
+        return put_beat(&m->beat, to);
+    }
+    return RC_BUG;
+}
+
+static enum rc put_ctl(struct buf *to, Xgw__Agent__V1__ControllerMessage__MCase kind,
+                       void *body)
+{
+    Xgw__Agent__V1__ControllerMessage wire = XGW__AGENT__V1__CONTROLLER_MESSAGE__INIT;
+
+    wire.m_case = kind;
+    wire.assign = body;
+    return put_packed(to, &wire.base);
+}
+
+static enum rc put_assign(const struct ctl_assign *a, struct buf *to)
+{
+    Xgw__Agent__V1__Assign wire = XGW__AGENT__V1__ASSIGN__INIT;
+
+    wire.term = a->term;
+    wire.group = (char *)a->group;
+    wire.beat_ms = a->beat_ms;
+    if (a->config) {
+        wire.config.data = a->config->data;
+        wire.config.len = a->config->len;
+    }
+    return put_ctl(to, XGW__AGENT__V1__CONTROLLER_MESSAGE__M_ASSIGN, &wire);
+}
+
+static enum rc put_query(const struct ctl_query *q, struct buf *to)
+{
+    Xgw__Agent__V1__Query wire = XGW__AGENT__V1__QUERY__INIT;
+    Xgw__Agent__V1__QueryItem items[QUERY_MAX];
+    Xgw__Agent__V1__QueryItem *pointers[QUERY_MAX];
+
+    if (q->item_count > QUERY_MAX) {
+        return RC_RANGE;
+    }
+    for (uint32_t i = 0; i < q->item_count; i++) {
+        fill_query_item(&items[i], &q->items[i]);
+        pointers[i] = &items[i];
+    }
+    wire.query_id = q->query_id;
+    wire.n_items = q->item_count;
+    wire.items = pointers;
+    return put_ctl(to, XGW__AGENT__V1__CONTROLLER_MESSAGE__M_QUERY, &wire);
+}
+
+/* Everything in front of the bytes of `ops`. */
+static enum rc put_batch(const struct ctl_batch *b, struct buf *to)
+{
+    uint32_t ops_len = b->ops ? b->ops->len : 0;
+    struct buf body = BUF_INIT;
+    enum rc rc = RC_NO_MEMORY;
+
+    put_number(&body, BATCH_SEQ, b->seq);
+    put_number(&body, BATCH_REVISION, b->revision);
+    put_number(&body, BATCH_READY, b->ready);
+    if (ops_len > 0) {
+        put_varint(&body, BATCH_OPS << 3 | WIRE_BYTES);
+        put_varint(&body, ops_len);
+    }
+    if (!buf_failed(&body)) {
+        put_varint(to, CTL_BATCH << 3 | WIRE_BYTES);
+        put_varint(to, body.len + ops_len);
+        buf_add(to, body.data, body.len);
+        rc = buf_failed(to) ? RC_NO_MEMORY : RC_OK;
+    }
+    buf_fini(&body);
+    return rc;
+}
+
+enum rc ctl_msg_encode(const struct ctl_msg *m, struct buf *to, struct blob **ret_tail)
+{
+    *ret_tail = NULL;
+    switch (m->kind) {
+    case CTL_ASSIGN:
+        return put_assign(&m->assign, to);
+    case CTL_QUERY:
+        return put_query(&m->query, to);
+    case CTL_BATCH:
+        if (m->batch.ops && m->batch.ops->len > 0) {
+            *ret_tail = m->batch.ops;
+        }
+        return put_batch(&m->batch, to);
+    case CTL_REDIRECT:
+        return put_ctl(to, XGW__AGENT__V1__CONTROLLER_MESSAGE__M_REDIRECT,
+                       (void *)m->redirect);
+    }
+    return RC_BUG;
+}
+
+/* ---- reading ---- */
+
+/* One field as it stands on the wire. */
+struct wire_field {
+    uint32_t number;
+    uint8_t type;
+    uint64_t value; /* varint and fixed */
+    const uint8_t *bytes;
+    size_t len;
+};
+
+static bool take_varint(struct reader *r, uint64_t *ret)
+{
+    uint64_t v = 0;
+
+    for (unsigned shift = 0; shift < 70; shift += 7) {
+        uint8_t b = read_u8(r);
+
+        if (r->failed || (shift == 63 && b > 1)) {
+            return false;
+        }
+        v |= (uint64_t)(b & 0x7f) << shift;
+        if (b < 0x80) {
+            *ret = v;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool take_field(struct reader *r, struct wire_field *f)
+{
+    uint64_t v;
+
+    memset(f, 0, sizeof(*f));
+    if (!take_varint(r, &v) || v >> 3 == 0 || v >> 3 > 0x1fffffff) {
+        return false;
+    }
+    f->number = (uint32_t)(v >> 3);
+    f->type = v & 7;
+    switch (f->type) {
+    case WIRE_VARINT:
+        return take_varint(r, &f->value);
+    case WIRE_FIXED64:
+        return read_bytes(r, 8) != NULL;
+    case WIRE_FIXED32:
+        return read_bytes(r, 4) != NULL;
+    case WIRE_BYTES:
+        if (!take_varint(r, &v) || v > reader_left(r)) {
+            return false;
+        }
+        f->len = (size_t)v;
+        f->bytes = read_bytes(r, f->len);
+        return true;
+    default:
+        return false; /* groups are not proto3 */
+    }
+}
+
+/* Finds the one member of the message's oneof, all of which are fields 1 to 4 with
+ * bytes.  Fields we do not know are stepped over. */
+static enum rc find_member(const void *bytes, size_t len, struct wire_field *ret,
+                           struct err *err)
+{
+    struct reader r = reader_of(bytes, len);
+    bool has_one = false;
+    struct wire_field f;
+
+    while (reader_left(&r) > 0) {
+        if (!take_field(&r, &f)) {
+            return err_field(err, RC_INVALID, "message", "protobuf", "not protobuf");
+        }
+        if (f.number > 4) {
+            continue;
+        }
+        if (f.type != WIRE_BYTES || has_one) {
+            return err_field(err, RC_INVALID, "message", "one_of",
+                             "not exactly one message");
+        }
+        has_one = true;
+        *ret = f;
+    }
+    if (!has_one) {
+        return err_field(err, RC_INVALID, "message", "one_of", "an unknown message");
+    }
+    return RC_OK;
+}
+
+static enum rc bad(struct err *err, const char *field)
+{
+    return err_field(err, RC_INVALID, field, "bounds", "%s: outside its bounds", field);
+}
+
+/* Null and `*rc` set when the bytes are no such message or are too many. */
+static void *unpack(const ProtobufCMessageDescriptor *d, const struct wire_field *f,
+                    size_t max, enum rc *rc, struct err *err)
+{
+    void *m = NULL;
+
+    if (f->len > max) {
+        *rc = err_field(err, RC_INVALID, d->short_name, "length",
+                        "%s of %zu bytes: more than %zu", d->short_name, f->len, max);
+        return NULL;
+    }
+    m = protobuf_c_message_unpack(d, NULL, f->len, f->bytes);
+    if (!m) {
+        *rc = err_field(err, RC_INVALID, d->short_name, "protobuf", "%s: not protobuf",
+                        d->short_name);
+    }
+    return m;
+}
+
+/* Copies a text of at most `size` - 1 bytes without control characters. */
+static bool take_text(char *to, size_t size, const char *from)
+{
+    size_t len = strlen(from);
+
+    if (len >= size) {
+        return false;
+    }
+    for (size_t i = 0; i < len; i++) {
+        if ((unsigned char)from[i] < 0x20 || from[i] == 0x7f) {
+            return false;
+        }
+    }
+    memset(to, 0, size);
+    memcpy(to, from, len);
+    return true;
+}
+
+static enum rc take_hello(const Xgw__Agent__V1__Hello *w, struct agent_hello *h,
+                          struct err *err)
+{
+    memset(h, 0, sizeof(*h));
+    if (!take_text(h->device_id, sizeof(h->device_id), w->device_id) ||
+        !h->device_id[0]) {
+        return bad(err, "hello.device_id");
+    }
+    if (w->device_kind == 0 || w->device_kind > UINT8_MAX) {
+        return bad(err, "hello.device_kind");
+    }
+    if (!take_text(h->version, sizeof(h->version), w->version)) {
+        return bad(err, "hello.version");
+    }
+    if (w->n_root != TABLE_COUNT) {
+        return bad(err, "hello.root");
+    }
+    for (unsigned i = 0; i < TABLE_COUNT; i++) {
+        h->root[i].sum = w->root[i]->sum;
+        h->root[i].count = w->root[i]->count;
+    }
+    h->device_kind = (uint8_t)w->device_kind;
+    h->term_seen = w->term_seen;
+    h->boot_id = w->boot_id;
+    h->applied = w->applied;
+    h->ready = w->ready;
+    h->believed = w->believed;
+    h->config_digest = w->config_digest;
+    return RC_OK;
+}
+
+static bool take_query_item(const Xgw__Agent__V1__QueryItem *w, struct query_item *q)
+{
+    memset(q, 0, sizeof(*q));
+    if (!w || w->table > UINT8_MAX || w->depth > UINT8_MAX ||
+        w->bucket_depth > UINT8_MAX) {
+        return false;
+    }
+    q->table = (uint8_t)w->table;
+    q->node.depth = (uint8_t)w->depth;
+    q->node.vni = w->vni;
+    q->bucket.depth = (uint8_t)w->bucket_depth;
+    q->bucket.path = w->bucket_path;
+    return query_item_is_valid(q);
+}
+
+static bool take_children(const Xgw__Agent__V1__DigestsItem *w, struct digests_item *d)
+{
+    uint32_t max = query_item_child_max(&d->of);
+
+    if (w->index.len > max || w->n_sum != w->index.len || w->n_count != w->index.len) {
+        return false;
+    }
+    for (size_t i = 0; i < w->index.len; i++) {
+        struct tree_child *c = &d->children[i];
+
+        if (w->index.data[i] >= max || w->count[i] == 0 ||
+            (i > 0 && w->index.data[i] <= w->index.data[i - 1])) {
+            return false;
+        }
+        c->index = w->index.data[i];
+        c->digest.sum = w->sum[i];
+        c->digest.count = w->count[i];
+    }
+    d->child_count = (uint8_t)w->index.len;
+    return true;
+}
+
+static enum rc take_digests(const Xgw__Agent__V1__Digests *w, struct agent_digests *d,
+                            struct err *err)
+{
+    struct digests_item *items;
+
+    if (w->n_items == 0 || w->n_items > QUERY_MAX) {
+        return bad(err, "digests.items");
+    }
+    items = calloc(w->n_items, sizeof(*items));
+    if (!items) {
+        return err_set(err, RC_NO_MEMORY, "out of memory");
+    }
+    for (size_t i = 0; i < w->n_items; i++) {
+        if (!take_query_item(w->items[i]->of, &items[i].of)) {
+            free(items);
+            return bad(err, "digests.items.of");
+        }
+        if (!take_children(w->items[i], &items[i])) {
+            free(items);
+            return bad(err, "digests.items.index");
+        }
+    }
+    d->query_id = w->query_id;
+    d->items = items;
+    d->item_count = (uint32_t)w->n_items;
+    return RC_OK;
+}
+
+static bool take_exception(const Xgw__Agent__V1__Exception *w, struct exception *e)
+{
+    memset(e, 0, sizeof(*e));
+    if (w->reason < EXCEPTION_FULL || w->reason > EXCEPTION_UNKNOWN ||
+        w->table >= TABLE_COUNT || w->vni < VNI_MIN || w->vni > VNI_MAX ||
+        w->key.len > ENTRY_KEY_MAX) {
+        return false;
+    }
+    e->reason = (uint8_t)w->reason;
+    e->table = (uint8_t)w->table;
+    e->vni = w->vni;
+    e->key_len = (uint8_t)w->key.len;
+    if (w->key.len > 0) {
+        memcpy(e->key, w->key.data, w->key.len);
+    }
+    return true;
+}
+
+static enum rc take_ack(const Xgw__Agent__V1__Ack *w, struct agent_ack *a,
+                        struct err *err)
+{
+    struct exception *list = NULL;
+
+    if (w->n_exceptions > EXCEPTIONS_MAX) {
+        return bad(err, "ack.exceptions");
+    }
+    if (w->n_exceptions > 0) {
+        list = calloc(w->n_exceptions, sizeof(*list));
+        if (!list) {
+            return err_set(err, RC_NO_MEMORY, "out of memory");
+        }
+    }
+    for (size_t i = 0; i < w->n_exceptions; i++) {
+        if (!take_exception(w->exceptions[i], &list[i])) {
+            free(list);
+            return bad(err, "ack.exceptions");
+        }
+    }
+    a->seq = w->seq;
+    a->applied = w->applied;
+    a->ready = w->ready;
+    a->exception_count = w->exception_count;
+    a->exceptions = list;
+    a->exception_listed = (uint32_t)w->n_exceptions;
+    return RC_OK;
+}
+
+static void take_beat(const Xgw__Agent__V1__Beat *w, struct agent_beat *b)
+{
+    b->applied = w->applied;
+    b->boot_id = w->boot_id;
+    b->ready = w->ready;
+    b->totals.rx_packets = w->rx_packets;
+    b->totals.rx_bytes = w->rx_bytes;
+    b->totals.tx_packets = w->tx_packets;
+    b->totals.tx_bytes = w->tx_bytes;
+    b->totals.drops = w->drops;
+}
+
+static const ProtobufCMessageDescriptor *const agent_bodies[] = {
+    [AGENT_HELLO] = &xgw__agent__v1__hello__descriptor,
+    [AGENT_DIGESTS] = &xgw__agent__v1__digests__descriptor,
+    [AGENT_ACK] = &xgw__agent__v1__ack__descriptor,
+    [AGENT_BEAT] = &xgw__agent__v1__beat__descriptor,
+};
+
+enum rc agent_msg_decode(const void *bytes, size_t len, struct agent_msg *ret,
+                         struct err *err)
+{
+    struct wire_field f = { 0 };
+    struct agent_msg m = { 0 };
+    enum rc rc = find_member(bytes, len, &f, err);
+    void *body;
+
+    if (rc != RC_OK) {
+        return rc;
+    }
+    body = unpack(agent_bodies[f.number], &f, AGENT_MSG_WIRE_MAX, &rc, err);
+    if (!body) {
+        return rc;
+    }
+    m.kind = (enum agent_msg_kind)f.number;
+    switch (m.kind) {
+    case AGENT_HELLO:
+        rc = take_hello(body, &m.hello, err);
+        break;
+    case AGENT_DIGESTS:
+        rc = take_digests(body, &m.digests, err);
+        break;
+    case AGENT_ACK:
+        rc = take_ack(body, &m.ack, err);
+        break;
+    case AGENT_BEAT:
+        take_beat(body, &m.beat);
+        break;
+    }
+    protobuf_c_message_free_unpacked(body, NULL);
+    if (rc == RC_OK) {
+        *ret = m;
+    }
+    return rc;
+}
+
+static enum rc take_assign(const struct wire_field *f, struct ctl_assign *a,
+                           struct err *err)
+{
+    enum rc rc = RC_OK;
+    Xgw__Agent__V1__Assign *w =
+        unpack(&xgw__agent__v1__assign__descriptor, f, CTL_CONFIG_MAX + 128, &rc, err);
+
+    if (!w) {
+        return rc;
+    }
+    if (!take_text(a->group, sizeof(a->group), w->group)) {
+        rc = bad(err, "assign.group");
+    } else if (w->beat_ms == 0 || w->beat_ms > BEAT_MS_MAX) {
+        rc = bad(err, "assign.beat_ms");
+    } else if (w->config.len > CTL_CONFIG_MAX) {
+        rc = bad(err, "assign.config");
+    } else if (w->config.len > 0) {
+        a->config = blob_copy(w->config.data, w->config.len);
+        rc = a->config ? RC_OK : err_set(err, RC_NO_MEMORY, "out of memory");
+    }
+    a->term = w->term;
+    a->beat_ms = w->beat_ms;
+    xgw__agent__v1__assign__free_unpacked(w, NULL);
+    return rc;
+}
+
+static enum rc take_query(const struct wire_field *f, struct ctl_query *q,
+                          struct err *err)
+{
+    enum rc rc = RC_OK;
+    Xgw__Agent__V1__Query *w =
+        unpack(&xgw__agent__v1__query__descriptor, f, QUERY_MAX * 64, &rc, err);
+
+    if (!w) {
+        return rc;
+    }
+    if (w->n_items == 0 || w->n_items > QUERY_MAX) {
+        rc = bad(err, "query.items");
+    }
+    for (size_t i = 0; rc == RC_OK && i < w->n_items; i++) {
+        if (!take_query_item(w->items[i], &q->items[i])) {
+            rc = bad(err, "query.items");
+        }
+    }
+    q->query_id = w->query_id;
+    q->item_count = (uint32_t)w->n_items;
+    xgw__agent__v1__query__free_unpacked(w, NULL);
+    return rc;
+}
+
+static enum rc take_batch(const struct wire_field *in, struct ctl_batch *b,
+                          struct err *err)
+{
+    struct reader r = reader_of(in->bytes, in->len);
+    struct wire_field f;
+    struct wire_field ops = { 0 };
+
+    while (reader_left(&r) > 0) {
+        if (!take_field(&r, &f)) {
+            return err_field(err, RC_INVALID, "batch", "protobuf", "not protobuf");
+        }
+        if (f.number == BATCH_OPS && f.type == WIRE_BYTES) {
+            ops = f;
+        } else if (f.number == BATCH_SEQ && f.type == WIRE_VARINT) {
+            b->seq = f.value;
+        } else if (f.number == BATCH_REVISION && f.type == WIRE_VARINT) {
+            b->revision = f.value;
+        } else if (f.number == BATCH_READY && f.type == WIRE_VARINT) {
+            b->ready = f.value != 0;
+        } else if (f.number <= BATCH_READY || f.number == BATCH_OPS) {
+            return err_field(err, RC_INVALID, "batch", "protobuf", "a wrong wire type");
+        }
+    }
+    if (b->seq == 0) {
+        return bad(err, "batch.seq");
+    }
+    if (ops.len > BATCH_MAX_BYTES) {
+        return bad(err, "batch.ops");
+    }
+    if (ops.len > 0) {
+        b->ops = blob_copy(ops.bytes, ops.len);
+        if (!b->ops) {
+            return err_set(err, RC_NO_MEMORY, "out of memory");
+        }
+    }
+    return RC_OK;
+}
+
+static enum rc take_redirect(const struct wire_field *f, char *to, size_t size,
+                             struct err *err)
+{
+    if (f->len == 0 || f->len >= size) {
+        return bad(err, "redirect");
+    }
+    for (size_t i = 0; i < f->len; i++) {
+        if (f->bytes[i] <= 0x20 || f->bytes[i] >= 0x7f) {
+            return bad(err, "redirect");
+        }
+    }
+    memcpy(to, f->bytes, f->len);
+    to[f->len] = '\0';
+    return RC_OK;
+}
+
+enum rc ctl_msg_decode(const void *bytes, size_t len, struct ctl_msg *ret,
+                       struct err *err)
+{
+    struct wire_field f = { 0 };
+    struct ctl_msg m = { 0 };
+    enum rc rc = find_member(bytes, len, &f, err);
+
+    if (rc != RC_OK) {
+        return rc;
+    }
+    m.kind = (enum ctl_msg_kind)f.number;
+    switch (m.kind) {
+    case CTL_ASSIGN:
+        rc = take_assign(&f, &m.assign, err);
+        break;
+    case CTL_QUERY:
+        rc = take_query(&f, &m.query, err);
+        break;
+    case CTL_BATCH:
+        rc = take_batch(&f, &m.batch, err);
+        break;
+    case CTL_REDIRECT:
+        rc = take_redirect(&f, m.redirect, sizeof(m.redirect), err);
+        break;
+    }
+    if (rc == RC_OK) {
+        *ret = m;
+    } else {
+        ctl_msg_fini(&m);
+    }
+    return rc;
+}
