@@ -38,7 +38,8 @@ static const struct {
 
 enum { FLAG_COUNT = sizeof(flag_types) / sizeof(flag_types[0]) };
 
-unsigned field_find(const char *name, size_t len)
+/* FIELD_COUNT when there is none of that name. */
+static unsigned field_find(const char *name, size_t len)
 {
     for (unsigned i = 0; i < FIELD_COUNT; i++) {
         if (field_types[i].name_len == len && field_types[i].name[0] == name[0] &&
@@ -47,6 +48,39 @@ unsigned field_find(const char *name, size_t len)
         }
     }
     return FIELD_COUNT;
+}
+
+/* What a person wrote as a field's name, fit for a message. */
+static enum rc unknown_field(const char *name, size_t len, struct err *err)
+{
+    char shown[32];
+    size_t n = len < sizeof(shown) - 1 ? len : sizeof(shown) - 1;
+
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)name[i];
+
+        shown[i] = c < 0x20 || c >= 0x7f ? '?' : (char)c;
+    }
+    shown[n] = '\0';
+    return err_field(err, RC_INVALID, shown, "unknown_field", "'%s': no such field",
+                     shown);
+}
+
+enum rc field_begin(struct fields *f, const char *name, size_t len, unsigned *ret_id,
+                    struct err *err)
+{
+    unsigned id = field_find(name, len);
+
+    if (id == FIELD_COUNT) {
+        return unknown_field(name, len, err);
+    }
+    if (f->present >> id & 1) {
+        return err_field(err, RC_INVALID, field_types[id].name, "repeated_field",
+                         "%s: is there twice", field_types[id].name);
+    }
+    f->present |= 1u << id;
+    *ret_id = id;
+    return RC_OK;
 }
 
 enum rc field_read_number(enum field_id id, const char *p, size_t len, uint32_t *ret,

@@ -2,8 +2,8 @@
  * entry_fields - the fields of one entry as a reader of text found them.
  *
  * The JSON and the CSV reader fill the same struct; the tables read their fields from
- * it.  Texts are borrowed from the line, or from `scratch` where an escape had to be
- * undone.  Internal to proto/model.
+ * it.  Texts are borrowed from the line, or from the reader's scratch memory where an
+ * escape had to be undone.  Internal to proto/model.
  */
 #pragma once
 
@@ -39,9 +39,6 @@ struct field_type {
 };
 extern const struct field_type field_types[FIELD_COUNT];
 
-/* FIELD_COUNT when there is none of that name. */
-unsigned field_find(const char *name, size_t len);
-
 struct field_text {
     const char *p;
     uint32_t len;
@@ -52,14 +49,17 @@ struct fields {
     uint32_t number[FIELD_COUNT];
     struct field_text text[FIELD_COUNT];
     uint8_t flags;
-    uint16_t scratch_used;
-    char scratch[ENTRY_LINE_MAX];
 };
 
 static inline bool field_has(const struct fields *f, enum field_id id)
 {
     return f->present >> id & 1;
 }
+
+/* Finds the field and marks it present: RC_INVALID with rule "unknown_field" or
+ * "repeated_field". */
+enum rc field_begin(struct fields *f, const char *name, size_t len, unsigned *ret_id,
+                    struct err *err);
 
 /* Decimal, no sign, no leading zero, at most UINT32_MAX: RC_INVALID (rule "number") or
  * RC_RANGE (rule "number_range"). */
