@@ -1,0 +1,249 @@
+/* The rules that one configuration object can break alone. */
+#include <stdio.h>
+#include <string.h>
+
+#include "proto/model/mac.h"
+#include "proto/model/name.h"
+#include "proto/model/object.h"
+#include "proto/model/table_type.h"
+
+enum { FIELD_NAME_MAX = 64 };
+
+/* "uplinks[1].mtu", or the plain name where `list` is null. */
+static const char *field_at(const char *list, unsigned index, const char *name,
+                            char to[FIELD_NAME_MAX])
+{
+    if (list) {
+        snprintf(to, FIELD_NAME_MAX, "%s[%u]%s%s", list, index, *name ? "." : "", name);
+    } else {
+        snprintf(to, FIELD_NAME_MAX, "%s", name);
+    }
+    return to;
+}
+
+/* A machine's address of that family, or none. */
+static enum rc check_optional_ip(const struct ip *ip, uint8_t family, const char *field,
+                                 struct err *err)
+{
+    if (ip->family == IP_NONE) {
+        return RC_OK;
+    }
+    if (ip->family != family) {
+        return err_field(err, RC_INVALID, field, "family_mismatch",
+                         "%s: not an IPv%u address", field, family);
+    }
+    return check_machine_address(ip, field, err);
+}
+
+/* The pair NAME_v4, NAME_v6, at least one of them where `is_needed`. */
+static enum rc check_pair(const struct ip *v4, const struct ip *v6, const char *list,
+                          unsigned index, const char *name, bool is_needed,
+                          struct err *err)
+{
+    char member[32];
+    char field[FIELD_NAME_MAX];
+    enum rc rc;
+
+    snprintf(member, sizeof(member), "%s_v4", name);
+    field_at(list, index, member, field);
+    if (is_needed && v4->family == IP_NONE && v6->family == IP_NONE) {
+        return err_field(err, RC_INVALID, field, "address_needed",
+                         "%s: neither an IPv4 nor an IPv6 address", field);
+    }
+    rc = check_optional_ip(v4, IP_V4, field, err);
+    if (rc != RC_OK) {
+        return rc;
+    }
+    snprintf(member, sizeof(member), "%s_v6", name);
+    return check_optional_ip(v6, IP_V6, field_at(list, index, member, field), err);
+}
+
+static enum rc check_side(char side, const char *field, struct err *err)
+{
+    if (side != 'a' && side != 'b') {
+        return err_field(err, RC_INVALID, field, "side", "%s: not a or b", field);
+    }
+    return RC_OK;
+}
+
+static enum rc check_kind(uint8_t kind, struct err *err)
+{
+    if (strcmp(cluster_kind_name(kind), "unknown") == 0) {
+        return err_field(err, RC_INVALID, "kind", "kind_known", "kind %u: no such",
+                         kind);
+    }
+    return RC_OK;
+}
+
+static enum rc check_source(const struct prefix *p, const char *field, struct err *err)
+{
+    if (p->addr.family != IP_V4 && p->addr.family != IP_V6) {
+        return err_field(err, RC_INVALID, field, "family", "%s: no address", field);
+    }
+    if (p->len > ip_size(&p->addr) * 8) {
+        return err_field(err, RC_RANGE, field, "prefix_length", "%s: length %u", field,
+                         p->len);
+    }
+    if (prefix_has_host_bits(p)) {
+        return err_field(err, RC_INVALID, field, "host_bits", "%s: has host bits set",
+                         field);
+    }
+    if (prefix_is_v4_mapped(p)) {
+        return err_field(err, RC_INVALID, field, "family_mismatch",
+                         "%s: lies under ::ffff:0:0/96; write it as IPv4", field);
+    }
+    return RC_OK;
+}
+
+static enum rc check_sources(const struct prefix *p, unsigned count, struct err *err)
+{
+    char field[FIELD_NAME_MAX];
+
+    if (count > UNDERLAY_SOURCES_MAX) {
+        return err_field(err, RC_RANGE, "underlay_sources", "list_length",
+                         "underlay_sources: more than %d", UNDERLAY_SOURCES_MAX);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        enum rc rc =
+            check_source(&p[i], field_at("underlay_sources", i, "", field), err);
+
+        if (rc != RC_OK) {
+            return rc;
+        }
+        if (i > 0 && prefix_compare(&p[i - 1], &p[i]) >= 0) {
+            return err_field(err, RC_INVALID, field, "ascending",
+                             "%s: not above the one before it", field);
+        }
+    }
+    return RC_OK;
+}
+
+static enum rc check_port(const struct uplink *all, unsigned index, struct err *err)
+{
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                  "0123456789-._:";
+    const char *port = all[index].port;
+    size_t len = strnlen(port, PORT_NAME_MAX + 1);
+    char field[FIELD_NAME_MAX];
+
+    field_at("uplinks", index, "port", field);
+    if (len == 0 || len > PORT_NAME_MAX) {
+        return err_field(err, RC_RANGE, field, "name_length",
+                         "%s: a port name has 1 to %d characters", field,
+                         PORT_NAME_MAX);
+    }
+    if (strspn(port, allowed) != len) {
+        return err_field(err, RC_INVALID, field, "name_syntax",
+                         "%s: a port name is letters, digits, '-', '.', '_' and ':'",
+                         field);
+    }
+    for (unsigned i = 0; i < index; i++) {
+        if (strcmp(all[i].port, port) == 0) {
+            return err_field(err, RC_INVALID, field, "port_once",
+                             "%s: uplinks[%u] has this port", field, i);
+        }
+    }
+    return RC_OK;
+}
+
+static enum rc check_uplink(const struct uplink *all, unsigned index, struct err *err)
+{
+    const struct uplink *u = &all[index];
+    char field[FIELD_NAME_MAX];
+    enum rc rc = check_port(all, index, err);
+
+    if (rc == RC_OK) {
+        rc = check_pair(&u->addr_v4, &u->addr_v6, "uplinks", index, "addr", true, err);
+    }
+    if (rc == RC_OK) {
+        rc = check_pair(&u->next_hop_v4, &u->next_hop_v6, "uplinks", index, "next_hop",
+                        true, err);
+    }
+    if (rc != RC_OK) {
+        return rc;
+    }
+    for (int v6 = 0; v6 < 2; v6++) {
+        const struct ip *addr = v6 ? &u->addr_v6 : &u->addr_v4;
+        const struct ip *hop = v6 ? &u->next_hop_v6 : &u->next_hop_v4;
+
+        field_at("uplinks", index, v6 ? "next_hop_v6" : "next_hop_v4", field);
+        if (addr->family != hop->family) {
+            return err_field(err, RC_INVALID, field, "next_hop_pair",
+                             "%s: address and next hop of a family come together",
+                             field);
+        }
+        if (addr->family != IP_NONE && ip_compare(addr, hop) == 0) {
+            return err_field(err, RC_INVALID, field, "next_hop_self",
+                             "%s: is the uplink's own address", field);
+        }
+    }
+    if (u->has_mac) {
+        rc = mac_check(u->mac, field_at("uplinks", index, "mac", field), err);
+    }
+    if (rc == RC_OK && (u->mtu < UPLINK_MTU_MIN || u->mtu > UPLINK_MTU_MAX)) {
+        field_at("uplinks", index, "mtu", field);
+        rc = err_field(err, RC_RANGE, field, "mtu_range", "%s %u: not in %d-%d", field,
+                       u->mtu, UPLINK_MTU_MIN, UPLINK_MTU_MAX);
+    }
+    return rc;
+}
+
+static enum rc check_uplinks(const struct uplink *all, unsigned count, struct err *err)
+{
+    enum rc rc = RC_OK;
+
+    if (count > UPLINKS_MAX) {
+        return err_field(err, RC_RANGE, "uplinks", "list_length",
+                         "uplinks: more than %d", UPLINKS_MAX);
+    }
+    for (unsigned i = 0; rc == RC_OK && i < count; i++) {
+        rc = check_uplink(all, i, err);
+    }
+    return rc;
+}
+
+enum rc region_check(const struct region *r, struct err *err)
+{
+    enum rc rc = name_check(r->name, REGION_NAME_MAX, "name", err);
+
+    if (rc == RC_OK) {
+        rc = check_pair(&r->icmp_source_v4, &r->icmp_source_v6, NULL, 0, "icmp_source",
+                        false, err);
+    }
+    return rc ? rc : check_sources(r->underlay_sources, r->underlay_source_count, err);
+}
+
+enum rc cluster_check(const struct cluster *c, struct err *err)
+{
+    enum rc rc = name_check(c->name, CLUSTER_NAME_MAX, "name", err);
+
+    rc = rc ? rc : check_kind(c->kind, err);
+    rc = rc ? rc : check_side(c->active_side, "active_side", err);
+    return rc ? rc : check_pair(&c->vip_v4, &c->vip_v6, NULL, 0, "vip", true, err);
+}
+
+enum rc node_check(const struct node *n, struct err *err)
+{
+    enum rc rc = name_check(n->name, NODE_NAME_MAX, "name", err);
+
+    rc = rc ? rc : name_check(n->cluster, CLUSTER_NAME_MAX, "cluster", err);
+    rc = rc ? rc : check_side(n->side, "side", err);
+    rc = rc ? rc : check_pair(&n->vtep_v4, &n->vtep_v6, NULL, 0, "vtep", true, err);
+    return rc ? rc : check_uplinks(n->uplinks, n->uplink_count, err);
+}
+
+enum rc device_config_check(const struct device_config *d, struct err *err)
+{
+    enum rc rc = name_check(d->node, NODE_NAME_MAX, "node", err);
+
+    rc = rc ? rc : name_check(d->cluster, CLUSTER_NAME_MAX, "cluster", err);
+    rc = rc ? rc : check_kind(d->kind, err);
+    rc = rc ? rc : check_pair(&d->vtep_v4, &d->vtep_v6, NULL, 0, "vtep", true, err);
+    rc = rc ? rc : check_pair(&d->vip_v4, &d->vip_v6, NULL, 0, "vip", true, err);
+    if (rc == RC_OK) {
+        rc = check_pair(&d->icmp_source_v4, &d->icmp_source_v6, NULL, 0, "icmp_source",
+                        false, err);
+    }
+    rc = rc ? rc : check_sources(d->underlay_sources, d->underlay_source_count, err);
+    return rc ? rc : check_uplinks(d->uplinks, d->uplink_count, err);
+}
