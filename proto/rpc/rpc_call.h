@@ -46,7 +46,8 @@ struct blob *rpc_msg_blob(const struct rpc_msg *msg);
 /* All members may be null. */
 struct rpc_call_ops {
     /* Server: a call came in; metadata, peer and deadline can be read.  Client: the
-     * peer's first answer (its initial metadata) arrived, so the call was accepted. */
+     * peer's first answer (its initial metadata) arrived.  A call that is refused may
+     * also show this, with on_closed right behind it. */
     void (*on_open)(struct rpc_call *call);
     void (*on_message)(struct rpc_call *call, const struct rpc_msg *msg);
     /* Server: the peer sends no more messages.  Not called on cancel, and not for

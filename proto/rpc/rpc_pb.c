@@ -1,0 +1,296 @@
+#include "proto/rpc/rpc_pb.h"
+
+#include <grpc/byte_buffer.h>
+#include <grpc/slice.h>
+#include <stdalign.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/rpc/rpc_core.h"
+
+enum {
+    ARENA_LIMIT = 64 << 20,
+    FIRST_CHUNK = 16 << 10,
+    MAX_VARINT = 10,
+};
+
+/* ---- arena ---- */
+
+struct rpc_arena_chunk {
+    struct rpc_arena_chunk *next; /* older; the first chunk is last */
+    size_t size;
+    size_t used;
+    alignas(16) uint8_t bytes[];
+};
+
+static struct rpc_arena_chunk *add_chunk(struct rpc_arena *arena, size_t size)
+{
+    const size_t limit = arena->limit ? arena->limit : ARENA_LIMIT;
+    struct rpc_arena_chunk *chunk;
+    size_t want = arena->chunks ? arena->chunks->size * 2 : FIRST_CHUNK;
+
+    if (size > limit - arena->used) {
+        return NULL;
+    }
+    if (want > limit - arena->used) {
+        want = limit - arena->used;
+    }
+    if (want < size) {
+        want = size;
+    }
+    chunk = malloc(sizeof(*chunk) + want);
+    if (chunk) {
+        chunk->next = arena->chunks;
+        chunk->size = want;
+        chunk->used = 0;
+        arena->chunks = chunk;
+    }
+    return chunk;
+}
+
+void *rpc_arena_alloc(struct rpc_arena *arena, size_t size)
+{
+    struct rpc_arena_chunk *chunk = arena->chunks;
+    void *at;
+
+    if (size > SIZE_MAX / 2) {
+        arena->failed = true;
+        return NULL;
+    }
+    size = (size + 15) & ~(size_t)15;
+    if (!chunk || size > chunk->size - chunk->used) {
+        chunk = add_chunk(arena, size);
+        if (!chunk) {
+            arena->failed = true;
+            return NULL;
+        }
+    }
+    at = chunk->bytes + chunk->used;
+    chunk->used += size;
+    arena->used += size;
+    return at;
+}
+
+void rpc_arena_reset(struct rpc_arena *arena)
+{
+    while (arena->chunks && arena->chunks->next) {
+        struct rpc_arena_chunk *next = arena->chunks->next;
+
+        free(arena->chunks);
+        arena->chunks = next;
+    }
+    if (arena->chunks) {
+        arena->chunks->used = 0;
+    }
+    arena->used = 0;
+    arena->failed = false;
+}
+
+void rpc_arena_fini(struct rpc_arena *arena)
+{
+    rpc_arena_reset(arena);
+    free(arena->chunks);
+    arena->chunks = NULL;
+}
+
+static void *arena_alloc(void *arena, size_t size)
+{
+    return rpc_arena_alloc(arena, size);
+}
+
+static void arena_free(void *arena, void *pointer)
+{
+    (void)arena;
+    (void)pointer; /* dies with the arena */
+}
+
+/* ---- in ---- */
+
+enum rc rpc_pb_unpack(struct rpc_arena *arena,
+                      const ProtobufCMessageDescriptor *descriptor,
+                      const uint8_t *bytes, size_t len, ProtobufCMessage **ret_msg,
+                      struct err *err)
+{
+    ProtobufCAllocator allocator = { arena_alloc, arena_free, arena };
+    ProtobufCMessage *msg =
+        protobuf_c_message_unpack(descriptor, &allocator, len, bytes);
+
+    if (msg) {
+        *ret_msg = msg;
+        return RC_OK;
+    }
+    if (arena->failed) {
+        return err_field(err, RC_FULL, "", "message_memory",
+                         "%s of %zu bytes needs too much memory", descriptor->name,
+                         len);
+    }
+    return err_field(err, RC_INVALID, "", "protobuf",
+                     "%zu bytes are no valid %s message", len, descriptor->name);
+}
+
+ProtobufCMessage *rpc_pb_take(struct rpc_call *call, struct rpc_arena *arena,
+                              const ProtobufCMessageDescriptor *descriptor,
+                              const struct rpc_msg *msg)
+{
+    ProtobufCMessage *got = NULL;
+    struct err err = { 0 };
+
+    if (rpc_pb_unpack(arena, descriptor, msg->data, msg->len, &got, &err) != RC_OK) {
+        rpc_call_finish_err(call, &err);
+        return NULL;
+    }
+    return got;
+}
+
+/* Base-128, least significant group first (protobuf, encoding.md). */
+static bool read_varint(const uint8_t **p, const uint8_t *end, uint64_t *ret)
+{
+    uint64_t value = 0;
+
+    for (int i = 0; i < MAX_VARINT && *p < end; i++) {
+        uint8_t byte = *(*p)++;
+
+        value |= (uint64_t)(byte & 0x7f) << (7 * i);
+        if (byte < 0x80) {
+            *ret = value;
+            return true;
+        }
+    }
+    return false;
+}
+
+enum rc rpc_pb_find(const uint8_t *bytes, size_t len, uint32_t field,
+                    const uint8_t **ret_bytes, size_t *ret_len)
+{
+    const uint8_t *p = bytes;
+    const uint8_t *end = bytes + len;
+    const uint8_t *found = NULL;
+    size_t found_len = 0;
+
+    while (p < end) {
+        uint64_t tag;
+        uint64_t size;
+
+        if (!read_varint(&p, end, &tag)) {
+            return RC_INVALID;
+        }
+        switch (tag & 7) {
+        case 0: /* varint */
+            if (!read_varint(&p, end, &size)) {
+                return RC_INVALID;
+            }
+            continue;
+        case 1:
+            size = 8;
+            break;
+        case 2: /* length-delimited */
+            if (!read_varint(&p, end, &size)) {
+                return RC_INVALID;
+            }
+            break;
+        case 5:
+            size = 4;
+            break;
+        default: /* groups are not part of proto3 */
+            return RC_INVALID;
+        }
+        if (size > (uint64_t)(end - p)) {
+            return RC_INVALID;
+        }
+        if ((tag & 7) == 2 && tag >> 3 == field) {
+            found = p;
+            found_len = (size_t)size;
+        }
+        p += size;
+    }
+    if (!found) {
+        return RC_NOT_FOUND;
+    }
+    *ret_bytes = found;
+    *ret_len = found_len;
+    return RC_OK;
+}
+
+/* ---- out ---- */
+
+static grpc_byte_buffer *bytes_of_message(const ProtobufCMessage *msg)
+{
+    size_t len = protobuf_c_message_get_packed_size(msg);
+    grpc_byte_buffer *bytes = grpc_raw_byte_buffer_create(NULL, 0);
+    grpc_slice slice = grpc_slice_malloc(len);
+
+    protobuf_c_message_pack(msg, GRPC_SLICE_START_PTR(slice));
+    grpc_slice_buffer_add(&bytes->data.raw.slice_buffer, slice);
+    return bytes;
+}
+
+enum rc rpc_pb_send(struct rpc_call *call, const ProtobufCMessage *msg)
+{
+    return rpc_call_queue(call, bytes_of_message(msg));
+}
+
+enum rc rpc_pb_reply(struct rpc_call *call, const ProtobufCMessage *msg)
+{
+    enum rc rc = rpc_pb_send(call, msg);
+
+    if (rc == RC_OK) {
+        rpc_call_finish(call, RPC_OK, NULL, NULL, 0);
+    }
+    return rc;
+}
+
+enum rc rpc_pb_unary(struct rpc_channel *channel, const char *path,
+                     const ProtobufCMessage *msg,
+                     const struct rpc_call_options *options, rpc_done_fn *on_done,
+                     void *arg, struct rpc_call **ret_call)
+{
+    return rpc_unary_bytes(channel, path, bytes_of_message(msg), options, on_done, arg,
+                           ret_call);
+}
+
+static size_t put_varint(uint8_t *to, uint64_t value)
+{
+    size_t len = 0;
+
+    while (value >= 0x80) {
+        to[len++] = (uint8_t)(value | 0x80);
+        value >>= 7;
+    }
+    to[len++] = (uint8_t)value;
+    return len;
+}
+
+/* Tag and length of a length-delimited field. */
+static size_t put_field(uint8_t *to, uint32_t field, uint64_t len)
+{
+    size_t at = put_varint(to, (uint64_t)field << 3 | 2);
+
+    return at + put_varint(to + at, len);
+}
+
+enum rc rpc_pb_send_blob(struct rpc_call *call, uint32_t outer_field,
+                         const ProtobufCMessage *msg, uint32_t bytes_field,
+                         struct blob *blob)
+{
+    const size_t len = protobuf_c_message_get_packed_size(msg);
+    uint8_t outer[2 * MAX_VARINT];
+    uint8_t inner[2 * MAX_VARINT];
+    const size_t inner_len = put_field(inner, bytes_field, blob->len);
+    size_t outer_len = 0;
+    grpc_byte_buffer *bytes;
+    const struct rpc_part part = { .blob = blob };
+    grpc_slice head;
+    uint8_t *to;
+
+    if (outer_field > 0) {
+        outer_len = put_field(outer, outer_field, len + inner_len + blob->len);
+    }
+    bytes = rpc_bytes_of_parts(&part, 1);
+    head = grpc_slice_malloc(outer_len + len + inner_len);
+    to = GRPC_SLICE_START_PTR(head);
+    memcpy(to, outer, outer_len);
+    protobuf_c_message_pack(msg, to + outer_len);
+    memcpy(to + outer_len + len, inner, inner_len);
+    grpc_slice_buffer_undo_take_first(&bytes->data.raw.slice_buffer, head);
+    return rpc_call_queue(call, bytes);
+}
