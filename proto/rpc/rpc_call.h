@@ -50,16 +50,20 @@ struct rpc_call_ops {
      * also show this, with on_closed right behind it. */
     void (*on_open)(struct rpc_call *call);
     void (*on_message)(struct rpc_call *call, const struct rpc_msg *msg);
-    /* Server: the peer sends no more messages.  Not called on cancel, and not for
-     * unary and server-stream methods, whose one request is all there is. */
+    /* Server: the peer sends no more messages.  Not called on cancel (told apart by
+     * waiting 20 ms for one; where it must be certain that a stream was complete, let a
+     * message say so), and not for unary and server-stream methods, whose one request
+     * is all there is. */
     void (*on_half_close)(struct rpc_call *call);
     /* The queue has room again after rpc_call_send() answered RC_FULL or
      * rpc_call_is_writable() answered false. */
     void (*on_writable)(struct rpc_call *call);
-    /* The end.  Client: the status that the server sent, or gRPC's own (UNAVAILABLE,
-     * DEADLINE_EXCEEDED, CANCELLED, …).  Server: the status that was given to
-     * rpc_call_finish() if it was handed to the transport, else CANCELLED: the peer
-     * cancelled, its deadline passed, or it is gone. */
+    /* The end.  While a client's call is paused, a good end waits behind the message
+     * that is not shown yet; a bad end does not wait.  Client: the status that the
+     * server sent, or gRPC's own (UNAVAILABLE, DEADLINE_EXCEEDED, CANCELLED, …).
+     * Server: the status that was given to rpc_call_finish() if it was handed to the
+     * transport, else CANCELLED: the peer cancelled, its deadline passed, or it is
+     * gone. */
     void (*on_closed)(struct rpc_call *call, const struct rpc_status *status);
 };
 

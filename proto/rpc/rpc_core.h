@@ -105,9 +105,10 @@ struct rpc_call {
     grpc_byte_buffer *recv_bytes; /* written by gRPC */
     grpc_byte_buffer *inbox;      /* arrived, not yet shown */
     bool is_paused;
-    bool recv_done; /* nothing more to read */
-    bool half_told; /* on_half_close was called, or is not wanted */
-    bool is_opened; /* on_open was called */
+    bool recv_done;      /* nothing more to read */
+    bool half_close_due; /* on_half_close is to be called */
+    struct event *doubt; /* … after a while */
+    bool is_opened;      /* on_open was called */
 
     /* the peer's side */
     struct rpc_op initial_op; /* client */
