@@ -82,9 +82,6 @@ def entries():
             ("10.6.0.0/16", "2001:db8:6::/48", "idc",   # the same number over there
              {"endpoint": IDC6, "endpoint_vni": 100},
              {"endpoint": IDC4, "endpoint_vni": 100}),
-            ("10.14.0.0/16", "2001:db8:14::/48", "region",
-             {"endpoint": REGION4, "endpoint_vni": 100},
-             {"endpoint": REGION6, "endpoint_vni": 100}),
             ("10.7.0.0/16", "2001:db8:7::/48", "internet", {}, {}),
             ("10.8.0.0/16", "2001:db8:8::/48", "service", {"service": "dns"},
              {"service": "dns"}),

@@ -1,0 +1,95 @@
+#include "agent/fwd/uplink.h"
+
+#include "agent/fwd/wire.h"
+
+/* Odd 64-bit numbers with about half of the bits set; nothing depends on which. */
+static const uint64_t salt[4] = { UINT64_C(0x9e3779b97f4a7c15),
+                                  UINT64_C(0xbf58476d1ce4e5b9),
+                                  UINT64_C(0x94d049bb133111eb),
+                                  UINT64_C(0xd6e8feb86659fd93) };
+
+/* Both halves of the 128-bit product, so that every input bit reaches every output bit.
+ */
+static inline uint64_t mix(uint64_t a, uint64_t b)
+{
+    unsigned __int128 product = (unsigned __int128)a * b;
+
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static bool has_ports(uint8_t proto)
+{
+    return proto == PROTO_TCP || proto == PROTO_UDP || proto == PROTO_SCTP;
+}
+
+uint64_t flow_hash(const struct fwd_packet *p, const struct layers *l)
+{
+    const uint8_t *ip = p->data + l->inner_l3;
+    uint32_t end = l->inner_l3 + l->inner_size;
+    uint64_t rest = (uint64_t)l->vni << 40 | (uint64_t)l->inner_proto << 32;
+    uint64_t addresses;
+
+    if (has_ports(l->inner_proto) && !l->is_fragment && l->inner_l4 + 4u <= end) {
+        rest |= load_be32(p->data + l->inner_l4);
+    }
+    if (l->inner_family == IP_V4) {
+        addresses = load_be64(ip + 12);
+    } else {
+        addresses = mix(load_be64(ip + 8) ^ salt[0], load_be64(ip + 16) ^ salt[1]) ^
+                    mix(load_be64(ip + 24) ^ salt[2], load_be64(ip + 32) ^ salt[3]);
+    }
+    return mix(addresses ^ salt[0], rest ^ salt[1]);
+}
+
+static uint64_t ip_fold(const struct ip *ip)
+{
+    return mix(load_be64(ip->b) ^ salt[1], load_be64(ip->b + 8) ^ salt[ip->family & 3]);
+}
+
+uint64_t uplink_seed(uint16_t port, const struct ip *address, const struct ip *next_hop)
+{
+    return mix(ip_fold(address) ^ salt[2], ip_fold(next_hop) ^ salt[3] ^ port);
+}
+
+void uplink_set_read(struct uplink_set *set, const struct fwd_config *c, uint8_t family)
+{
+    set->configured = 0;
+    set->count = 0;
+    for (unsigned i = 0; i < c->uplink_count; i++) {
+        uint64_t word;
+
+        if (c->uplink[i].family != family) {
+            continue;
+        }
+        set->configured++;
+        word = atomic_load_explicit(&c->next_hop_mac[i], memory_order_relaxed);
+        if (word & FWD_MAC_KNOWN) {
+            word = __builtin_bswap64(word << 16);
+            memcpy(set->mac[set->count], &word, sizeof(word));
+            set->index[set->count] = (uint8_t)i;
+            set->count++;
+        }
+    }
+}
+
+unsigned uplink_pick(const struct uplink_set *set, const struct fwd_config *c,
+                     const struct fwd_packet *p, const struct layers *l)
+{
+    uint64_t hash;
+    uint64_t best = 0;
+    unsigned pick = 0;
+
+    if (set->count == 1) {
+        return 0;
+    }
+    hash = flow_hash(p, l);
+    for (unsigned i = 0; i < set->count; i++) {
+        uint64_t score = mix(hash ^ c->uplink[set->index[i]].seed, salt[0]);
+
+        if (score >= best) {
+            best = score;
+            pick = i;
+        }
+    }
+    return pick;
+}
