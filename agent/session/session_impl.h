@@ -1,0 +1,168 @@
+/*
+ * session_impl - what the files of agent/session share; nobody else includes it.
+ *
+ *   session.c            the link: dialling, HELLO, ASSIGN, beats, what comes in
+ *   session_device.c     the device: reading back, writes on their way, their answers
+ *   session_exception.c  what the device does not hold though it should
+ */
+#pragma once
+
+#include "agent/session/session.h"
+
+#define INBOX_MAX         (2 * SESSION_WINDOW) /* messages that wait for the device */
+#define PIECE_BYTES       (512u << 10) /* a device write is cut at about this size */
+#define RETRY_ROWS        1000         /* rows tried again at once */
+#define ASSIGN_TIMEOUT_MS 10000        /* guess: HELLO unanswered, then dial again */
+#define REDIRECTS_MAX     3            /* followed at once; then with a pause */
+#define ACK_EVERY         8            /* batches, while more are on their way */
+
+enum link_state { LINK_IDLE, LINK_DIALING, LINK_UP, LINK_CLOSING };
+
+/* A BATCH or a QUERY that waits its turn. */
+struct inbox_item {
+    struct inbox_item *next;
+    struct ctl_msg msg;
+};
+
+/* One write to the device, or a BATCH that needed none.  A BATCH that is cut into
+ * pieces has `seq`, `revision`, `ready` and `changes` in its last piece. */
+struct flight {
+    struct flight *next;
+    uint64_t id;  /* the driver's; 0 = nothing to send */
+    uint64_t seq; /* the BATCH's; 0 = not its last piece, or a retry */
+    uint64_t revision;
+    uint64_t deadline_ms;
+    bool ready;
+    bool is_sent;
+    bool is_done;
+    bool is_late; /* timed out: its rows are exceptions, its answer may yet come */
+    bool is_retry;
+    bool has_deletes;
+    struct blob *ops;
+    struct change_list changes; /* of believed, as if all of it succeeded */
+};
+
+struct out_item {
+    struct out_item *next;
+    struct session_out out;
+};
+
+/* Rows that the device should hold and does not, or should not hold and does.  The
+ * sum of the three is the exception count. */
+enum exception_set {
+    MISSING, /* to be tried again; the rows are what is wanted */
+    REFUSED, /* the device does not take them: not tried again */
+    EXTRA,   /* deletes that failed; to be tried again */
+    EXCEPTION_SETS
+};
+
+struct session {
+    struct session_config config;
+    uint64_t now_ms;
+
+    enum link_state link;
+    uint64_t redial_at_ms;
+    uint32_t attempt; /* dials since the last ASSIGN */
+    uint32_t dial_index;
+    char redirect[128];
+    uint32_t redirect_count;
+    bool must_hello;
+    bool awaits_assign;
+    bool is_assigned;
+    uint64_t assign_deadline_ms;
+    char group[CLUSTER_NAME_MAX + 1];
+    uint32_t beat_ms; /* 0 = not yet told */
+    uint64_t next_beat_ms;
+    uint64_t last_seq;  /* received */
+    uint64_t done_seq;  /* every BATCH up to it is done */
+    uint64_t acked_seq; /* last sent in an ACK */
+    bool must_ack;
+
+    struct inbox_item *inbox;
+    struct inbox_item **inbox_end;
+    uint32_t inbox_count;
+
+    bool is_device_up;
+    struct device_state device;
+    struct device_totals totals;
+    uint64_t term; /* the highest seen anywhere */
+    struct table_set *believed;
+    bool is_believed_valid;
+    bool is_fresh;     /* read back, and no HELLO has said so yet */
+    bool is_reading;
+    bool was_read;     /* at least once */
+    uint64_t read_at_ms; /* a failed read-back is tried again then */
+    uint32_t read_attempt;
+    struct table_set *reading;
+
+    struct blob *device_config; /* as assigned; null = none */
+    uint64_t config_digest;
+    uint64_t config_id; /* under way; 0 = none */
+    uint64_t config_deadline_ms;
+    uint64_t config_at_ms; /* a failed one is tried again then */
+    bool has_config_failed;
+
+    struct flight *flights;
+    struct flight **flights_end;
+    uint32_t sent_count;
+    uint64_t last_id;
+    uint64_t want_applied; /* of the last BATCH that named one; 0 = none yet */
+    bool want_ready;
+    uint64_t device_writes;
+
+    struct table_set *exceptions[EXCEPTION_SETS];
+    struct exception *new_exceptions; /* since the last ACK */
+    uint32_t new_exception_count;
+    uint64_t retry_at_ms;
+    uint32_t retry_attempt;
+
+    struct out_item *outs;
+    struct out_item **outs_end;
+    bool is_out_of_memory;
+};
+
+/* ---- session.c ---- */
+
+/* Null when memory is out: remembered, and the link is ended at the step's end. */
+struct session_out *session_out_add(struct session *s, enum session_out_kind kind);
+void session_log(struct session *s, int level, const char *event, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+void session_hangup(struct session *s);
+/* Everything under way between us and the controller is void; say HELLO again. */
+void session_start_over(struct session *s);
+/* Deterministic: from the device id and the attempt. */
+uint64_t session_pause_ms(const struct session *s, uint32_t attempt);
+
+/* ---- session_device.c ---- */
+
+void device_up(struct session *s, const struct device_state *state);
+void device_down(struct session *s, const struct err *cause);
+void device_rows(struct session *s, const uint8_t *batch, size_t len);
+void device_read_end(struct session *s, enum rc rc);
+void device_done(struct session *s, const struct driver_done *done);
+void device_tick(struct session *s);
+void device_read_again(struct session *s); /* believed is no longer to be trusted */
+/* Whether a BATCH may be taken now, and whether all before a QUERY is done. */
+bool device_has_room(const struct session *s);
+bool device_is_quiet(const struct session *s);
+/* Turns it into writes.  RC_NO_MEMORY: believed is void. */
+enum rc device_take_batch(struct session *s, const struct ctl_batch *b);
+/* Answers, tries again, configures: whatever can go to the device now. */
+void device_pump(struct session *s);
+void device_forget_flights(struct session *s);
+uint64_t device_next_wake(const struct session *s);
+
+/* ---- session_exception.c ---- */
+
+enum rc exceptions_init(struct session *s);
+void exceptions_fini(struct session *s);
+enum rc exceptions_clear(struct session *s);
+uint32_t exceptions_count(const struct session *s);
+bool exceptions_can_retry(const struct session *s);
+/* The newer wish of a BATCH supersedes what stood for its keys. */
+enum rc exceptions_supersede(struct session *s, const struct blob *ops);
+/* The key's row is not as wanted: `want` (null = should be gone). */
+enum rc exceptions_add(struct session *s, uint8_t reason, enum table_id table,
+                       uint32_t vni, const struct row *key, const struct row *want);
+/* Takes up to RETRY_ROWS out, as a batch. */
+struct blob *exceptions_take_retry(struct session *s);
