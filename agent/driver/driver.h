@@ -59,7 +59,8 @@ struct driver_class {
     const char *name;
     void (*open)(struct driver *d);
     void (*write)(struct driver *d, const struct driver_write *w); /* refs the blob */
-    void (*configure)(struct driver *d, uint64_t id, uint64_t term, struct blob *config);
+    void (*configure)(struct driver *d, uint64_t id, uint64_t term,
+                      struct blob *config);
     void (*read)(struct driver *d); /* everything the device's tables hold */
     void (*poll_totals)(struct driver *d);
     void (*close)(struct driver *d);

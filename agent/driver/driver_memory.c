@@ -2,7 +2,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
+
+#include "proto/model/object.h"
 
 #define READ_BATCH_BYTES (128u << 10)
 
@@ -235,9 +236,8 @@ static enum rc write_ops(struct memory_device *d, struct call *c)
     uint32_t bad_index;
     struct batch_reader r;
     struct batch_run run;
-    enum rc rc =
-        batch_check(c->write.ops->data, c->write.ops->len, false, &count, &bad_index,
-                    NULL);
+    enum rc rc = batch_check(c->write.ops->data, c->write.ops->len, false, &count,
+                             &bad_index, NULL);
 
     if (rc != RC_OK || count == 0) {
         return rc;
@@ -288,9 +288,10 @@ static enum rc carry_out(struct memory_device *d, struct call *c)
     }
     d->state.term = c->write.term;
     if (c->kind == CALL_CONFIGURE) {
-        d->state.config_digest = c->write.ops
-                                     ? XXH3_64bits(c->write.ops->data, c->write.ops->len)
-                                     : 0;
+        d->state.config_digest =
+            c->write.ops
+                ? device_config_bytes_digest(c->write.ops->data, c->write.ops->len)
+                : 0;
         return RC_OK;
     }
     if (c->write.ops) {
@@ -315,7 +316,8 @@ static void answer_read(struct memory_device *d, struct driver *to)
 
     d->counts.reads++;
     batch_writer_init(&w);
-    for (uint32_t vni = table_set_next(d->tables, VNI_MIN, ~0u); rc == RC_OK && vni != 0;
+    for (uint32_t vni = table_set_next(d->tables, VNI_MIN, ~0u);
+         rc == RC_OK && vni != 0;
          vni = vni == VNI_MAX ? 0 : table_set_next(d->tables, vni + 1, ~0u)) {
         for (int t = 0; t < TABLE_COUNT; t++) {
             struct rows *rows = table_set_rows(d->tables, vni, (enum table_id)t);

@@ -40,8 +40,8 @@ const struct table_set *memory_device_tables(const struct memory_device *d);
 struct device_state memory_device_state(const struct memory_device *d);
 
 struct memory_device_counts {
-    uint64_t writes;     /* carried out, with entries in them */
-    uint64_t puts;       /* rows in those */
+    uint64_t writes; /* carried out, with entries in them */
+    uint64_t puts;   /* rows in those */
     uint64_t deletes;
     uint64_t exceptions;
     uint64_t reads;

@@ -35,7 +35,7 @@ struct session *session_new(const struct session_config *config)
     return s;
 }
 
-static void clear_inbox(struct session *s)
+void session_clear_inbox(struct session *s)
 {
     while (s->inbox) {
         struct inbox_item *i = s->inbox;
@@ -58,7 +58,7 @@ void session_free(struct session *s)
     while (session_next_out(s, &out)) {
         session_out_fini(&out);
     }
-    clear_inbox(s);
+    session_clear_inbox(s);
     device_forget_flights(s);
     exceptions_fini(s);
     table_set_free(s->believed);
@@ -152,8 +152,8 @@ uint64_t session_pause_ms(const struct session *s, uint32_t attempt)
     if (pause > s->config.redial_max_ms && s->config.redial_max_ms > 0) {
         pause = s->config.redial_max_ms;
     }
-    jitter = XXH3_64bits_withSeed(s->config.device_id, strlen(s->config.device_id),
-                                  attempt);
+    jitter =
+        XXH3_64bits_withSeed(s->config.device_id, strlen(s->config.device_id), attempt);
     return pause - pause / 2 + jitter % (pause / 2 + 1);
 }
 
@@ -165,9 +165,15 @@ void session_hangup(struct session *s)
     }
 }
 
+void session_refuse(struct session *s, const char *why)
+{
+    session_log(s, LOG_ERROR, "message refused", "cause=\"%s\"", why);
+    session_hangup(s);
+}
+
 void session_start_over(struct session *s)
 {
-    clear_inbox(s);
+    session_clear_inbox(s);
     s->must_hello = true;
     s->awaits_assign = true;
     s->assign_deadline_ms = UINT64_MAX;
@@ -247,6 +253,7 @@ static void say_hello(struct session *s)
     h = &out->send.hello;
     memcpy(h->device_id, s->config.device_id, sizeof(h->device_id));
     h->device_kind = s->config.device_kind;
+    h->hello_id = ++s->hello_id;
     h->term_seen = s->term;
     snprintf(h->version, sizeof(h->version), "%s", XGW_VERSION);
     if (s->is_device_up) {
@@ -263,242 +270,6 @@ static void say_hello(struct session *s)
     }
     s->must_hello = false;
     s->assign_deadline_ms = s->now_ms + ASSIGN_TIMEOUT_MS;
-}
-
-/* ---- messages ---- */
-
-static void refuse_message(struct session *s, const char *why)
-{
-    session_log(s, LOG_ERROR, "message refused", "cause=\"%s\"", why);
-    session_hangup(s);
-}
-
-static void take_assign(struct session *s, const struct ctl_assign *a)
-{
-    if (a->term < s->term) {
-        session_log(s, LOG_WARN, "stale controller refused", "term=%llu seen=%llu",
-                    (unsigned long long)a->term, (unsigned long long)s->term);
-        session_hangup(s);
-        return;
-    }
-    if (!s->awaits_assign && strcmp(a->group, s->group) != 0) {
-        session_hangup(s); /* another set: compare from the start */
-        return;
-    }
-    if (s->must_hello) {
-        return; /* the answer to an older HELLO */
-    }
-    s->term = a->term;
-    memcpy(s->group, a->group, sizeof(s->group));
-    blob_unref(s->device_config);
-    s->device_config = blob_ref(a->config);
-    s->config_digest = a->config ? XXH3_64bits(a->config->data, a->config->len) : 0;
-    s->config_at_ms = 0;
-    s->has_config_failed = false;
-    if (s->beat_ms != a->beat_ms || !s->is_assigned) {
-        s->beat_ms = a->beat_ms;
-        s->next_beat_ms = s->now_ms + a->beat_ms;
-    }
-    if (s->awaits_assign) {
-        s->awaits_assign = false;
-        s->must_ack = exceptions_count(s) > 0;
-    }
-    if (!s->is_assigned) {
-        session_log(s, LOG_INFO, "session assigned", "group=%s term=%llu", a->group,
-                    (unsigned long long)a->term);
-    }
-    s->is_assigned = true;
-    s->attempt = 0;
-    s->redirect_count = 0;
-}
-
-/* What is in the batch is looked at once, before anything else touches it. */
-static bool is_batch_sound(struct session *s, const struct ctl_batch *b)
-{
-    struct err err = { 0 };
-    uint32_t count;
-    uint32_t index;
-
-    if (b->seq != s->last_seq + 1) {
-        refuse_message(s, "a batch out of order");
-        return false;
-    }
-    if (b->ops && batch_check(b->ops->data, b->ops->len, true, &count, &index, &err)) {
-        refuse_message(s, err.msg);
-        return false;
-    }
-    s->last_seq = b->seq;
-    return true;
-}
-
-static bool is_query_sound(struct session *s, const struct ctl_query *q)
-{
-    for (uint32_t i = 0; i < q->item_count && i < QUERY_MAX; i++) {
-        if (!query_item_is_valid(&q->items[i])) {
-            refuse_message(s, "a query for no node");
-            return false;
-        }
-    }
-    if (q->item_count == 0 || q->item_count > QUERY_MAX) {
-        refuse_message(s, "a query of no size");
-        return false;
-    }
-    return true;
-}
-
-static void enqueue(struct session *s, const struct ctl_msg *m)
-{
-    struct inbox_item *i;
-
-    if (s->awaits_assign) {
-        return; /* of a conversation that is over */
-    }
-    if (m->kind == CTL_BATCH ? !is_batch_sound(s, &m->batch)
-                             : !is_query_sound(s, &m->query)) {
-        return;
-    }
-    if (s->inbox_count >= INBOX_MAX) {
-        refuse_message(s, "more than the window allows");
-        return;
-    }
-    i = calloc(1, sizeof(*i));
-    if (!i) {
-        s->is_out_of_memory = true;
-        return;
-    }
-    i->msg = *m;
-    if (m->kind == CTL_BATCH) {
-        blob_ref(m->batch.ops);
-    }
-    *s->inbox_end = i;
-    s->inbox_end = &i->next;
-    s->inbox_count++;
-}
-
-static void take_message(struct session *s, const struct ctl_msg *m)
-{
-    if (s->link != LINK_UP) {
-        return;
-    }
-    switch (m->kind) {
-    case CTL_ASSIGN:
-        take_assign(s, &m->assign);
-        break;
-    case CTL_QUERY:
-    case CTL_BATCH:
-        enqueue(s, m);
-        break;
-    case CTL_REDIRECT:
-        memcpy(s->redirect, m->redirect, sizeof(s->redirect));
-        s->redirect[sizeof(s->redirect) - 1] = '\0';
-        s->redirect_count++;
-        session_hangup(s);
-        break;
-    }
-}
-
-/* ---- answers ---- */
-
-static void fill_children(const struct session *s, struct digests_item *d)
-{
-    enum table_id table = (enum table_id)d->of.table;
-    struct digest buckets[16];
-
-    if (d->of.node.depth < TREE_DEPTH) {
-        d->child_count = (uint8_t)table_set_children(s->believed, table, d->of.node,
-                                                     d->children);
-        return;
-    }
-    rows_bucket_digests(table_set_rows(s->believed, d->of.node.vni, table), table,
-                        d->of.node.vni, d->of.bucket, buckets);
-    for (uint8_t i = 0; i < 16; i++) {
-        if (buckets[i].count > 0) {
-            d->children[d->child_count].index = i;
-            d->children[d->child_count++].digest = buckets[i];
-        }
-    }
-}
-
-static void send_ack(struct session *s)
-{
-    struct session_out *out = session_out_add(s, SESSION_SEND);
-    struct agent_ack *a;
-
-    if (!out) {
-        return;
-    }
-    out->send.kind = AGENT_ACK;
-    a = &out->send.ack;
-    a->seq = s->done_seq;
-    a->applied = s->device.applied;
-    a->ready = s->device.ready;
-    a->exception_count = exceptions_count(s);
-    if (s->new_exception_count > 0) {
-        a->exceptions = s->new_exceptions;
-        a->exception_listed = s->new_exception_count;
-        s->new_exceptions = NULL;
-        s->new_exception_count = 0;
-    }
-    s->acked_seq = s->done_seq;
-    s->must_ack = false;
-}
-
-static void answer_query(struct session *s, const struct ctl_query *q)
-{
-    struct digests_item *items = calloc(q->item_count, sizeof(*items));
-    struct session_out *out;
-
-    if (s->done_seq > s->acked_seq) {
-        send_ack(s);
-    }
-    out = items ? session_out_add(s, SESSION_SEND) : NULL;
-    if (!out) {
-        free(items);
-        s->is_out_of_memory = true;
-        return;
-    }
-    for (uint32_t i = 0; i < q->item_count; i++) {
-        items[i].of = q->items[i];
-        fill_children(s, &items[i]);
-    }
-    out->send.kind = AGENT_DIGESTS;
-    out->send.digests = (struct agent_digests){ q->query_id, items, q->item_count };
-}
-
-static void work_inbox(struct session *s)
-{
-    while (s->inbox && device_has_room(s)) {
-        struct inbox_item *i = s->inbox;
-
-        if (i->msg.kind == CTL_QUERY && !device_is_quiet(s)) {
-            return;
-        }
-        s->inbox = i->next;
-        if (!s->inbox) {
-            s->inbox_end = &s->inbox;
-        }
-        s->inbox_count--;
-        if (i->msg.kind == CTL_QUERY) {
-            answer_query(s, &i->msg.query);
-        } else if (device_take_batch(s, &i->msg.batch) != RC_OK) {
-            s->is_out_of_memory = true;
-            device_read_again(s); /* clears the inbox */
-        }
-        ctl_msg_fini(&i->msg);
-        free(i);
-        device_pump(s);
-    }
-}
-
-static void send_acks(struct session *s)
-{
-    bool is_idle = !s->inbox && device_is_quiet(s);
-
-    if (s->link == LINK_UP && !s->awaits_assign &&
-        (s->must_ack || s->done_seq >= s->acked_seq + ACK_EVERY ||
-         (is_idle && s->done_seq > s->acked_seq))) {
-        send_ack(s);
-    }
 }
 
 static void send_beat(struct session *s)
@@ -542,7 +313,7 @@ static void take_input(struct session *s, const struct session_in *in)
         link_down(s, in->cause);
         break;
     case SESSION_LINK_MSG:
-        take_message(s, in->ctl);
+        session_take_message(s, in->ctl);
         break;
     case SESSION_DEVICE_UP:
         device_up(s, in->state);
@@ -575,11 +346,11 @@ void session_step(struct session *s, uint64_t now_ms, const struct session_in *i
     }
     if (s->link == LINK_UP && s->awaits_assign && !s->must_hello &&
         s->assign_deadline_ms <= now_ms) {
-        refuse_message(s, "no answer to HELLO");
+        session_refuse(s, "no answer to HELLO");
     }
     device_pump(s);
-    work_inbox(s);
-    send_acks(s);
+    session_work_inbox(s);
+    session_send_acks(s);
     say_hello(s);
     send_beat(s);
     if (s->is_out_of_memory) {

@@ -22,11 +22,11 @@ struct session;
 struct session_config {
     char device_id[DEVICE_ID_MAX + 1];
     uint8_t device_kind;
-    uint32_t redial_min_ms;       /* first pause after a lost link; doubles … */
-    uint32_t redial_max_ms;       /* … up to this */
-    uint32_t write_timeout_ms;    /* then its rows are exceptions, reason unknown */
-    uint32_t writes_in_flight;    /* to the device at once */
-    uint32_t controller_count;    /* addresses the shell knows, dialled in turn */
+    uint32_t redial_min_ms;    /* first pause after a lost link; doubles … */
+    uint32_t redial_max_ms;    /* … up to this */
+    uint32_t write_timeout_ms; /* then its rows are exceptions, reason unknown */
+    uint32_t writes_in_flight; /* to the device at once */
+    uint32_t controller_count; /* addresses the shell knows, dialled in turn */
 };
 
 enum session_in_kind {

@@ -176,7 +176,7 @@ enum rc exceptions_add(struct session *s, uint8_t reason, enum table_id table,
      * or of nothing at all would do, but a set holds whole rows: the device's own. */
     enum rc rc = forget_row(s, table, vni, key);
     struct row row = want ? *want : *key;
-    enum exception_set set = !want                        ? EXTRA
+    enum exception_set set = !want                         ? EXTRA
                              : reason == EXCEPTION_REFUSED ? REFUSED
                                                            : MISSING;
 
@@ -199,8 +199,8 @@ static uint32_t add_retry(const struct table_set *set, enum batch_op op, uint32_
 
     while (vni != 0 && n < left) {
         for (int t = 0; t < TABLE_COUNT; t++) {
-            struct rows_iter it =
-                rows_begin(table_set_rows(set, vni, (enum table_id)t), (enum table_id)t);
+            struct rows_iter it = rows_begin(table_set_rows(set, vni, (enum table_id)t),
+                                             (enum table_id)t);
             struct row row;
 
             while (n < left && rows_next(&it, &row)) {

@@ -1,8 +1,11 @@
 /*
  * session_impl - what the files of agent/session share; nobody else includes it.
  *
- *   session.c            the link: dialling, HELLO, ASSIGN, beats, what comes in
- *   session_device.c     the device: reading back, writes on their way, their answers
+ *   session.c            stepping, and the link: dialling, HELLO, beats
+ *   session_msg.c        what the controller says, and the answers to it
+ *   session_device.c     the device: up, down, reading back, configuration
+ *   session_flight.c     batches turned into writes on their way
+ *   session_answer.c     what came of those writes
  *   session_exception.c  what the device does not hold though it should
  */
 #pragma once
@@ -67,6 +70,7 @@ struct session {
     char redirect[128];
     uint32_t redirect_count;
     bool must_hello;
+    uint64_t hello_id; /* of the last HELLO */
     bool awaits_assign;
     bool is_assigned;
     uint64_t assign_deadline_ms;
@@ -88,9 +92,9 @@ struct session {
     uint64_t term; /* the highest seen anywhere */
     struct table_set *believed;
     bool is_believed_valid;
-    bool is_fresh;     /* read back, and no HELLO has said so yet */
+    bool is_fresh; /* read back, and no HELLO has said so yet */
     bool is_reading;
-    bool was_read;     /* at least once */
+    bool was_read;       /* at least once */
     uint64_t read_at_ms; /* a failed read-back is tried again then */
     uint32_t read_attempt;
     struct table_set *reading;
@@ -133,24 +137,48 @@ void session_start_over(struct session *s);
 /* Deterministic: from the device id and the attempt. */
 uint64_t session_pause_ms(const struct session *s, uint32_t attempt);
 
+void session_refuse(struct session *s, const char *why); /* logs and hangs up */
+void session_clear_inbox(struct session *s);
+
+/* ---- session_msg.c ---- */
+
+void session_take_message(struct session *s, const struct ctl_msg *m);
+void session_work_inbox(struct session *s);
+void session_send_acks(struct session *s);
+
 /* ---- session_device.c ---- */
 
 void device_up(struct session *s, const struct device_state *state);
 void device_down(struct session *s, const struct err *cause);
 void device_rows(struct session *s, const uint8_t *batch, size_t len);
 void device_read_end(struct session *s, enum rc rc);
-void device_done(struct session *s, const struct driver_done *done);
 void device_tick(struct session *s);
 void device_read_again(struct session *s); /* believed is no longer to be trusted */
+/* Tries again, configures, writes: whatever can go to the device now. */
+void device_pump(struct session *s);
+void device_config_done(struct session *s, const struct driver_done *done);
+uint64_t device_next_wake(const struct session *s);
+
+/* ---- session_flight.c ---- */
+
 /* Whether a BATCH may be taken now, and whether all before a QUERY is done. */
 bool device_has_room(const struct session *s);
 bool device_is_quiet(const struct session *s);
 /* Turns it into writes.  RC_NO_MEMORY: believed is void. */
 enum rc device_take_batch(struct session *s, const struct ctl_batch *b);
-/* Answers, tries again, configures: whatever can go to the device now. */
-void device_pump(struct session *s);
 void device_forget_flights(struct session *s);
-uint64_t device_next_wake(const struct session *s);
+/* `applied` or `ready` of the device are not what the last BATCHes said. */
+bool device_lacks_state(const struct session *s);
+void flights_send(struct session *s);
+void flights_retry(struct session *s); /* what failed, once all else is done */
+void flight_free(struct flight *f);
+
+/* ---- session_answer.c ---- */
+
+void device_done(struct session *s, const struct driver_done *done);
+/* All rows of `f` were not done; EXCEPTION_UNKNOWN: perhaps not. */
+enum rc flight_rows_failed(struct session *s, struct flight *f, uint8_t reason);
+void flights_retire(struct session *s); /* frees what is done, advances done_seq */
 
 /* ---- session_exception.c ---- */
 

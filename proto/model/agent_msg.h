@@ -17,8 +17,9 @@
  *
  * An agent says HELLO again on the same stream when its data plane is gone (boot id 0)
  * and when there is a new one or its tables had to be read back.  Every HELLO is
- * answered with an ASSIGN and starts over: `seq` begins at 1 again, and until that
- * ASSIGN the agent ignores what was still under way.
+ * answered with an ASSIGN that repeats its `hello_id`, and starts over: `seq` begins at
+ * 1 again, and until that ASSIGN the agent ignores what was still under way.  A changed
+ * configuration is one more ASSIGN with the last `hello_id`; it starts nothing over.
  */
 #pragma once
 
@@ -52,6 +53,7 @@ struct agent_hello {
     uint64_t config_digest;
     struct digest root[TABLE_COUNT];
     char version[32];
+    uint64_t hello_id; /* 1, 2, … */
 };
 
 #define TREE_DEPTH       4 /* of a node that is one VNI */
@@ -133,6 +135,7 @@ struct ctl_assign {
     char group[CLUSTER_NAME_MAX + 1];
     uint32_t beat_ms;    /* how often the agent sends BEAT */
     struct blob *config; /* packed device_config (proto/model/object.h) */
+    uint64_t hello_id;   /* of the HELLO that this answers */
 };
 
 struct ctl_query {

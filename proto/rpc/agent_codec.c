@@ -78,6 +78,7 @@ static enum rc put_hello(const struct agent_hello *h, struct buf *to)
     wire.n_root = TABLE_COUNT;
     wire.root = roots;
     wire.version = (char *)h->version;
+    wire.hello_id = h->hello_id;
     return put_agent(to, XGW__AGENT__V1__AGENT_MESSAGE__M_HELLO, &wire);
 }
 
@@ -223,6 +224,7 @@ static enum rc put_assign(const struct ctl_assign *a, struct buf *to)
     wire.term = a->term;
     wire.group = (char *)a->group;
     wire.beat_ms = a->beat_ms;
+    wire.hello_id = a->hello_id;
     if (a->config) {
         wire.config.data = a->config->data;
         wire.config.len = a->config->len;
@@ -451,6 +453,7 @@ static enum rc take_hello(const Xgw__Agent__V1__Hello *w, struct agent_hello *h,
     h->ready = w->ready;
     h->believed = w->believed;
     h->config_digest = w->config_digest;
+    h->hello_id = w->hello_id;
     return RC_OK;
 }
 
@@ -644,6 +647,7 @@ static enum rc take_assign(const struct wire_field *f, struct ctl_assign *a,
     }
     a->term = w->term;
     a->beat_ms = w->beat_ms;
+    a->hello_id = w->hello_id;
     xgw__agent__v1__assign__free_unpacked(w, NULL);
     return rc;
 }

@@ -7,17 +7,17 @@
 /* What `protoc --encode` (protobuf 3.21) makes of each message in text form; the text
  * stands in make_ctl() and make_agent() below. */
 static const char *const ctl_wire[] = {
-    "0a10080512057838362d3118e80722020908",
+    "0a12080512057838362d3118e807220209082806",
     "12150809120d08021004186420012d000000a012020803",
     "1a0c080710ac0218017a03010203",
     "220d31302e302e302e313a37303030",
 };
 static const char *const agent_wire[] = {
-    "0a520a0467772d311001180421887766554433221128ac023001380141030000000000"
-    "00004a004a0b09010000000000000010024a0b09030000000000000010044a0c090500"
-    "00000000000010d8045203302e31",
-    "122d080912230a060802100418641202010f1a100a000000000000000b000000000000"
-    "00220303900312040a020803",
+    ("0a540a0467772d311001180421887766554433221128ac023001380141030000000000"
+     "00004a004a0b09010000000000000010024a0b09030000000000000010044a0c090500"
+     "00000000000010d8045203302e315807"),
+    ("122d080912230a060802100418641202010f1a100a000000000000000b000000000000"
+     "00220303900312040a020803"),
     "1a18080710ac02180120022a0d0801100318642205040a000001",
     "221808ac02110100000000000000180120012802300338044005",
 };
@@ -44,6 +44,7 @@ static void make_ctl(int kind, struct ctl_msg *m)
         m->assign.term = 5;
         strcpy(m->assign.group, "x86-1");
         m->assign.beat_ms = 1000;
+        m->assign.hello_id = 6;
         m->assign.config = blob_copy("\x09\x08", 2);
         break;
     case CTL_QUERY:
@@ -82,6 +83,7 @@ static void make_agent(int kind, struct agent_msg *m)
             .config_digest = 3,
             .root = { { 0, 0 }, { 1, 2 }, { 3, 4 }, { 5, 600 } },
             .version = "0.1",
+            .hello_id = 7,
         };
         break;
     case AGENT_DIGESTS:
