@@ -157,6 +157,7 @@ struct rpc_server *rpc_server_next(struct rpc_server *server);
 struct rpc_channel *rpc_channel_first_open(struct rpc_loop *loop);
 
 /* Messages between gRPC and us. */
+void rpc_bytes_add(grpc_byte_buffer *bytes, const struct rpc_part *part);
 grpc_byte_buffer *rpc_bytes_of_parts(const struct rpc_part *parts, size_t count);
 
 /* rpc_call_send() of a ready-made message, which is taken, also on failure. */

@@ -27,15 +27,19 @@ static grpc_slice slice_of_part(const struct rpc_part *part)
                                          blob_ref(part->blob));
 }
 
+void rpc_bytes_add(grpc_byte_buffer *bytes, const struct rpc_part *part)
+{
+    if (part->len > 0 || part->blob) {
+        grpc_slice_buffer_add(&bytes->data.raw.slice_buffer, slice_of_part(part));
+    }
+}
+
 grpc_byte_buffer *rpc_bytes_of_parts(const struct rpc_part *parts, size_t count)
 {
     grpc_byte_buffer *bytes = grpc_raw_byte_buffer_create(NULL, 0);
 
     for (size_t i = 0; i < count; i++) {
-        if (parts[i].len > 0 || parts[i].blob) {
-            grpc_slice_buffer_add(&bytes->data.raw.slice_buffer,
-                                  slice_of_part(&parts[i]));
-        }
+        rpc_bytes_add(bytes, &parts[i]);
     }
     return bytes;
 }

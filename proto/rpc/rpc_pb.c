@@ -285,12 +285,13 @@ enum rc rpc_pb_send_blob(struct rpc_call *call, uint32_t outer_field,
     if (outer_field > 0) {
         outer_len = put_field(outer, outer_field, len + inner_len + blob->len);
     }
-    bytes = rpc_bytes_of_parts(&part, 1);
     head = grpc_slice_malloc(outer_len + len + inner_len);
     to = GRPC_SLICE_START_PTR(head);
     memcpy(to, outer, outer_len);
     protobuf_c_message_pack(msg, to + outer_len);
     memcpy(to + outer_len + len, inner, inner_len);
-    grpc_slice_buffer_undo_take_first(&bytes->data.raw.slice_buffer, head);
+    bytes = grpc_raw_byte_buffer_create(NULL, 0);
+    grpc_slice_buffer_add(&bytes->data.raw.slice_buffer, head);
+    rpc_bytes_add(bytes, &part);
     return rpc_call_queue(call, bytes);
 }
