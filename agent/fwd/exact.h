@@ -1,0 +1,225 @@
+/*
+ * exact - a bucketized cuckoo hash table that one thread writes and any number read.
+ *
+ * A bucket is one cache line with keys and values inline.  A key lies in its first or
+ * its second bucket; the first one's header counts those of its keys that lie in the
+ * second, so most lookups touch one line.  Three kinds differ in the slot alone:
+ *
+ *   EXACT_VNI  7 slots  u64: low 25 bits are the key, the rest the value
+ *   EXACT_V4   5 slots  key u64, value u32
+ *   EXACT_V6   2 slots  key u64 ×2 and u32, value u32
+ *
+ * The table is cut by hash into segments of a few thousand entries, behind a directory
+ * (extendible hashing): a segment grows by a quarter, or splits, by being built anew
+ * and published by one store.  So growth costs little memory at a time and no entry is
+ * ever unreachable.
+ *
+ * How a reader stays right without locks.  A slot is filled value first, key last, and
+ * the bucket's version (in its header) goes up before; a hit is valid when the header
+ * did not change while the slot was read.  A key that moves is written to its new
+ * bucket before it goes from the old one.  Only a move from second to first bucket can
+ * slip past a reader that looks at first, then second; it changes the first's version,
+ * so a miss is valid when the first header and the directory did not change.  A reader
+ * repeats only when the writer made progress in the very bucket that it read.
+ *
+ * Atomic loads and stores order everything (no fences): TSan sees the whole protocol.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/fwd/lines.h"
+#include "agent/fwd/retire.h"
+#include "proto/base/err.h"
+
+enum exact_kind { EXACT_VNI, EXACT_V4, EXACT_V6 };
+
+#define EXACT_VNI_KEY UINT64_C(0x1ffffff)
+
+/* `hdr` of each: version in the upper 24 bits, count of keys in their second bucket in
+ * the lower 8 (255 stays). */
+#define EXACT_OVERFLOW 0xffu
+
+typedef _Atomic(uint64_t) exact_u64;
+typedef _Atomic(uint32_t) exact_u32;
+
+struct exact_bucket_vni {
+    exact_u64 slot[7]; /* 0: free */
+    exact_u32 hdr;
+    uint32_t pad;
+};
+struct exact_bucket_v4 {
+    exact_u64 key[5]; /* address in the upper half, VNI in the lower; 0: free */
+    exact_u32 val[5];
+    exact_u32 hdr;
+};
+struct exact_bucket_v6 {
+    exact_u64 hi[2]; /* the address as two numbers */
+    exact_u64 lo[2];
+    exact_u32 vni[2]; /* 0: free */
+    exact_u32 val[2];
+    uint32_t pad[3];
+    exact_u32 hdr;
+};
+_Static_assert(sizeof(struct exact_bucket_vni) == LINE_BYTES, "one line");
+_Static_assert(sizeof(struct exact_bucket_v4) == LINE_BYTES, "one line");
+_Static_assert(sizeof(struct exact_bucket_v6) == LINE_BYTES, "one line");
+
+/* Segment word: line of the first bucket (32), local depth (8), buckets (24). */
+struct exact_dir {
+    uint32_t shift; /* 63 - depth */
+    uint32_t lines; /* of this allocation */
+    exact_u64 segment[];
+};
+
+struct exact {
+    _Atomic(const struct exact_dir *) dir;
+    const uint8_t *base; /* of the lines */
+    uint64_t seed[3];
+    /* the writer's */
+    struct lines *lines;
+    struct retire *retire;
+    uint64_t count;
+    uint8_t kind;
+    uint8_t depth;
+};
+
+/* A key and its value.  VNI: `w0` is the whole slot.  V4: `w0`.  V6: w0, w1, vni. */
+struct exact_entry {
+    uint64_t w0;
+    uint64_t w1;
+    uint32_t vni;
+    uint32_t val;
+};
+
+/* Returns 0, or -1 without memory. */
+int exact_init(struct exact *e, enum exact_kind kind, struct lines *lines,
+               struct retire *retire, uint64_t seed);
+
+/* Inserts or overwrites in place (one store).  RC_OK, or RC_NO_MEMORY with the table
+ * as it was; says whether the key stood there and what its value was (VNI: slot). */
+enum rc exact_put(struct exact *e, const struct exact_entry *entry, bool *ret_existed,
+                  uint64_t *ret_old);
+/* False when the key was not there. */
+bool exact_del(struct exact *e, const struct exact_entry *key, uint64_t *ret_old);
+/* Any thread: the value (VNI: the slot) of a key. */
+bool exact_find(const struct exact *e, const struct exact_entry *key, uint64_t *ret);
+
+/* ---- the hot path's pieces ---- */
+
+static inline uint64_t exact_mix(uint64_t a, uint64_t b)
+{
+    unsigned __int128 m = (unsigned __int128)a * b;
+
+    return (uint64_t)m ^ (uint64_t)(m >> 64);
+}
+
+static inline uint64_t exact_hash1(const struct exact *e, uint64_t w0)
+{
+    return exact_mix(w0 ^ e->seed[0], e->seed[1]);
+}
+
+static inline uint64_t exact_hash_v6(const struct exact *e, uint64_t w0, uint64_t w1,
+                                     uint32_t vni)
+{
+    uint64_t h = exact_mix(w0 ^ e->seed[0], w1 ^ e->seed[1]);
+
+    return exact_mix(h ^ vni, e->seed[2]);
+}
+
+static inline uint64_t exact_segment(const struct exact_dir *dir, uint64_t hash)
+{
+    return atomic_load_explicit(&dir->segment[(hash >> 1) >> dir->shift],
+                                memory_order_acquire);
+}
+
+static inline uint32_t exact_first(uint64_t hash, uint32_t buckets)
+{
+    return (uint32_t)(((hash & 0xffffffff) * buckets) >> 32);
+}
+
+static inline uint32_t exact_second(uint64_t hash, uint32_t buckets)
+{
+    uint64_t h2 = (hash * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
+    uint32_t second = (uint32_t)((h2 * buckets) >> 32);
+
+    if (second == exact_first(hash, buckets)) {
+        second = second + 1 < buckets ? second + 1 : 0;
+    }
+    return second;
+}
+
+static inline uint32_t exact_buckets(uint64_t segment)
+{
+    return (uint32_t)segment & 0xffffff;
+}
+
+static inline const uint8_t *exact_bucket(const struct exact *e, uint64_t segment,
+                                          uint32_t index)
+{
+    return e->base + ((segment >> 32) + index) * LINE_BYTES;
+}
+
+/* The first bucket of a hash, at this moment. */
+static inline const void *exact_home(const struct exact *e, uint64_t hash)
+{
+    const struct exact_dir *dir = atomic_load_explicit(&e->dir, memory_order_acquire);
+    uint64_t segment = exact_segment(dir, hash);
+
+    return exact_bucket(e, segment, exact_first(hash, exact_buckets(segment)));
+}
+
+static inline const void *exact_away(const struct exact *e, uint64_t hash)
+{
+    const struct exact_dir *dir = atomic_load_explicit(&e->dir, memory_order_acquire);
+    uint64_t segment = exact_segment(dir, hash);
+
+    return exact_bucket(e, segment, exact_second(hash, exact_buckets(segment)));
+}
+
+/* Scans of one bucket: 1 hit, 0 not here, -1 the bucket changed meanwhile.  `*hdr` is
+ * the header before the scan. */
+static inline int exact_scan_vni(const struct exact_bucket_vni *b, uint64_t key,
+                                 uint32_t *hdr, uint64_t *ret)
+{
+    *hdr = atomic_load_explicit(&b->hdr, memory_order_acquire);
+    for (unsigned i = 0; i < 7; i++) {
+        uint64_t slot = atomic_load_explicit(&b->slot[i], memory_order_acquire);
+
+        if ((slot & EXACT_VNI_KEY) == key) {
+            *ret = slot;
+            return slot != 0;
+        }
+    }
+    return 0;
+}
+
+static inline int exact_scan_v4(const struct exact_bucket_v4 *b, uint64_t key,
+                                uint32_t *hdr, uint64_t *ret)
+{
+    *hdr = atomic_load_explicit(&b->hdr, memory_order_acquire);
+    for (unsigned i = 0; i < 5; i++) {
+        if (atomic_load_explicit(&b->key[i], memory_order_acquire) == key) {
+            *ret = atomic_load_explicit(&b->val[i], memory_order_acquire);
+            return *hdr == atomic_load_explicit(&b->hdr, memory_order_acquire) ? 1 : -1;
+        }
+    }
+    return 0;
+}
+
+static inline int exact_scan_v6(const struct exact_bucket_v6 *b, uint64_t hi,
+                                uint64_t lo, uint32_t vni, uint32_t *hdr, uint64_t *ret)
+{
+    *hdr = atomic_load_explicit(&b->hdr, memory_order_acquire);
+    for (unsigned i = 0; i < 2; i++) {
+        if (atomic_load_explicit(&b->vni[i], memory_order_acquire) == vni &&
+            atomic_load_explicit(&b->hi[i], memory_order_acquire) == hi &&
+            atomic_load_explicit(&b->lo[i], memory_order_acquire) == lo) {
+            *ret = atomic_load_explicit(&b->val[i], memory_order_acquire);
+            return *hdr == atomic_load_explicit(&b->hdr, memory_order_acquire) ? 1 : -1;
+        }
+    }
+    return 0;
+}
