@@ -676,11 +676,11 @@ static bool spoil(enum memory_corruption kind, enum table_id table, struct row *
             return false; /* the VNI is its whole key */
         }
         if (table == TABLE_VXLAN_ROUTE) {
-            memset(key + 1, 0, row->key_len - 1); /* the default route … */
-            key[1] = 0xc6;                        /* … or 198.0.0.0/8, c600::/8 */
+            memset(key + 1, 0, row->key_len - 1);
+            key[1] = 0xc6; /* 198.0.0.0/8 or c600::/8 */
             key[row->key_len - 1] = 8;
         } else {
-            key[row->key_len - 1] ^= 1;
+            key[2] ^= 0x80; /* keeps it a unicast address */
         }
     } else if (table == TABLE_VNI) {
         value[0] ^= VNI_INTERNET;
