@@ -14,6 +14,18 @@ void *__wrap_malloc(size_t n);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *p, size_t n);
 
+/* Sanitizers keep freed memory aside: what is resident says nothing then. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define IS_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define IS_SANITIZED 1
+#endif
+#endif
+#ifndef IS_SANITIZED
+#define IS_SANITIZED 0
+#endif
+
 static long allocations_left = -1; /* -1: no limit */
 
 static bool may_allocate(void)
@@ -244,8 +256,9 @@ static void churn_one(struct table_set *s, struct batch_writer *w, uint32_t vni,
     }
     batch_add_row(w, op, TABLE_VM_NC, vni, &row);
     batch = batch_writer_finish(w);
-    ck_assert_int_eq(table_set_apply(s, batch->data, batch->len, NULL, NULL, NULL),
-                     RC_OK);
+    if (table_set_apply(s, batch->data, batch->len, NULL, NULL, NULL)) {
+        ck_abort_msg("a change of one row failed");
+    }
     blob_unref(batch);
 }
 
@@ -254,7 +267,7 @@ static void churn_one(struct table_set *s, struct batch_writer *w, uint32_t vni,
 START_TEST(a_million_changes_at_constant_size_do_not_grow_memory)
 {
     const uint32_t live = 200000;
-    const uint32_t pairs = 1000000;
+    const uint32_t pairs = IS_SANITIZED ? 100000 : 1000000;
     struct table_set *s = table_set_new();
     struct batch_writer w;
     uint32_t *vni = calloc(live, sizeof(*vni));
@@ -280,9 +293,9 @@ START_TEST(a_million_changes_at_constant_size_do_not_grow_memory)
     }
     ck_assert_uint_eq(table_set_count(s, TABLE_VM_NC), live);
     ck_assert_uint_le(table_set_memory(s), start_counted / 10 * 12);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    ck_assert_uint_le(resident_bytes(), start / 10 * 12);
-#endif
+    if (!IS_SANITIZED) {
+        ck_assert_uint_le(resident_bytes(), start / 10 * 12);
+    }
     batch_writer_fini(&w);
     free(vni);
     free(key);
