@@ -137,7 +137,7 @@ static void pack_rest(struct rows_builder *b)
     if (b->chunk_count > 0 && rest > 0 && rest < CHUNK_MIN) {
         last = b->chunk[--b->chunk_count];
         memmove(b->pending + last->page_count, b->pending,
-                rest * sizeof(b->pending[0]));
+                rest * sizeof(struct rows *));
         for (uint32_t i = 0; i < last->page_count; i++) {
             b->pending[i] = rows_ref(last->page[i]);
         }

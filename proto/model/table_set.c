@@ -27,7 +27,7 @@ static unsigned twig_slot(const struct twig *t, enum table_id table)
 
 uint64_t twig_bitmap(const struct twig *t, enum table_id table)
 {
-    return t->tables >> table & 1 ? t->word[twig_slot(t, table)] : 0;
+    return t->tables >> table & 1 ? t->word[twig_slot(t, table)].bitmap : 0;
 }
 
 /* The word of (slot, index): behind the bitmaps and all sets that come before. */
@@ -36,14 +36,9 @@ static unsigned twig_at(const struct twig *t, unsigned slot, unsigned index)
     unsigned at = bits(t->tables);
 
     for (unsigned i = 0; i < slot; i++) {
-        at += bits(t->word[i]);
+        at += bits(t->word[i].bitmap);
     }
-    return at + bits_below(t->word[slot], index);
-}
-
-static struct rows *word_rows(uint64_t word)
-{
-    return (struct rows *)(uintptr_t)word;
+    return at + bits_below(t->word[slot].bitmap, index);
 }
 
 struct rows *twig_rows(const struct twig *t, enum table_id table, unsigned index)
@@ -51,12 +46,12 @@ struct rows *twig_rows(const struct twig *t, enum table_id table, unsigned index
     if (!(twig_bitmap(t, table) >> index & 1)) {
         return NULL;
     }
-    return word_rows(t->word[twig_at(t, twig_slot(t, table), index)]);
+    return t->word[twig_at(t, twig_slot(t, table), index)].rows;
 }
 
 static size_t twig_size(unsigned words)
 {
-    return sizeof(struct twig) + words * sizeof(uint64_t);
+    return sizeof(struct twig) + words * sizeof(union twig_word);
 }
 
 static size_t twig_heap(const struct twig *t)
@@ -67,14 +62,14 @@ static size_t twig_heap(const struct twig *t)
 static bool twig_has(const struct twig *t, unsigned index)
 {
     for (unsigned i = 0; i < bits(t->tables); i++) {
-        if (t->word[i] >> index & 1) {
+        if (t->word[i].bitmap >> index & 1) {
             return true;
         }
     }
     return false;
 }
 
-static void twig_open(struct twig *t, unsigned at, uint64_t word)
+static void twig_open(struct twig *t, unsigned at, union twig_word word)
 {
     memmove(t->word + at + 1, t->word + at, (t->used - at) * sizeof(t->word[0]));
     t->word[at] = word;
@@ -94,11 +89,11 @@ static void twig_insert(struct twig *t, enum table_id table, unsigned index,
     unsigned slot = twig_slot(t, table);
 
     if (!(t->tables >> table & 1)) {
-        twig_open(t, slot, 0);
+        twig_open(t, slot, (union twig_word){ .bitmap = 0 });
         t->tables |= (uint16_t)(1u << table);
     }
-    twig_open(t, twig_at(t, slot, index), (uintptr_t)rows);
-    t->word[slot] |= UINT64_C(1) << index;
+    twig_open(t, twig_at(t, slot, index), (union twig_word){ .rows = rows });
+    t->word[slot].bitmap |= UINT64_C(1) << index;
 }
 
 static void twig_remove(struct twig *t, enum table_id table, unsigned index)
@@ -106,8 +101,8 @@ static void twig_remove(struct twig *t, enum table_id table, unsigned index)
     unsigned slot = twig_slot(t, table);
 
     twig_close(t, twig_at(t, slot, index));
-    t->word[slot] &= ~(UINT64_C(1) << index);
-    if (t->word[slot] == 0) {
+    t->word[slot].bitmap &= ~(UINT64_C(1) << index);
+    if (t->word[slot].bitmap == 0) {
         twig_close(t, slot);
         t->tables &= (uint16_t) ~(1u << table);
     }
@@ -216,7 +211,7 @@ struct table_set *table_set_new(void)
 static void twig_free(struct twig *t)
 {
     for (unsigned i = bits(t->tables); i < t->used; i++) {
-        rows_unref(word_rows(t->word[i]));
+        rows_unref(t->word[i].rows);
     }
     free(t);
 }
@@ -370,7 +365,7 @@ enum rc set_put(struct table_set *s, uint32_t vni, enum table_id table,
     } else if (!rows) {
         twig_remove(t, table, index);
     } else {
-        t->word[twig_at(t, twig_slot(t, table), index)] = (uintptr_t)rows;
+        t->word[twig_at(t, twig_slot(t, table), index)].rows = rows;
     }
     s->slack_words += words;
     s->slack_words -= t->used;

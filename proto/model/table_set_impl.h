@@ -22,13 +22,18 @@ struct node {
     void *child[]; /* `count` in use: nodes, or twigs at depth 2 */
 };
 
+union twig_word {
+    uint64_t bitmap;
+    struct rows *rows;
+};
+
 /* The sets of 64 neighbouring VNIs: one bitmap of VNIs for each table in `tables`, in
  * order, then the sets by table and VNI.  Nothing is stored for what is not there. */
 struct twig {
     uint16_t tables; /* 1 << table */
     uint16_t used;   /* words in use; 0 when nothing is left */
     uint16_t cap;    /* words */
-    uint64_t word[];
+    union twig_word word[];
 };
 
 struct table_set {

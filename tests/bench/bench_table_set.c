@@ -56,7 +56,7 @@ static void close_batch(struct batches *b, struct batch_writer *w)
 {
     if (b->count == b->cap) {
         b->cap = b->cap ? 2 * b->cap : 256;
-        b->at = realloc(b->at, b->cap * sizeof(*b->at));
+        b->at = realloc(b->at, b->cap * sizeof(struct blob *));
         if (!b->at) {
             die("out of memory");
         }
@@ -125,7 +125,7 @@ static double single_edits(struct table_set *s, uint32_t vni, enum table_id tabl
 {
     struct rows *rows = rows_ref(table_set_rows(s, vni, table));
     uint32_t total = rows_count(rows);
-    struct blob **batches = calloc(count, sizeof(*batches));
+    struct blob **batches = calloc(count, sizeof(struct blob *));
     struct batch_writer w;
     uint64_t random = 7;
     double start;

@@ -11,14 +11,14 @@ static const struct {
     uint32_t count; /* VNIs per million routes */
     uint32_t routes;
 } classes[] = { { 2, 100000 }, { 1, 30000 }, { 10, 3000 }, { 100, 400 }, { 1000, 40 } };
-#define CLASSES      (sizeof(classes) / sizeof(classes[0]))
-#define MILLION      UINT64_C(1000000)
-#define SMALL_MIN    2
-#define SMALL_MAX    8
-#define ANNOUNCED    40 /* routes from which on a VNI takes announced prefixes */
-#define NC_COUNT     4096
-#define DEFAULT_MILL 40 /* of 1,000 VNIs have an internet default: 1 % of the routes   \
-                         */
+#define CLASSES   (sizeof(classes) / sizeof(classes[0]))
+#define MILLION   UINT64_C(1000000)
+#define SMALL_MIN 2
+#define SMALL_MAX 8
+#define NC_COUNT  4096
+#define DEFAULT_MILL                                                                   \
+    40 /* of 1,000 VNIs have an internet default: 1 % of the routes                    \
+        */
 #define V4_PERCENT 75
 
 struct gen {
@@ -268,7 +268,7 @@ static bool has_internet(const struct gen *g, uint32_t place)
 
 static void draw_routes(struct gen *g, uint32_t place, uint32_t count, uint64_t *random)
 {
-    const bool is_announced = count >= ANNOUNCED;
+    const bool is_announced = count > SMALL_MAX;
     struct walk v4 = walk_start(&g->announced.v4, random);
     struct walk v6 = walk_start(&g->announced.v6, random);
 

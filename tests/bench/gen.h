@@ -4,7 +4,7 @@
  *
  * Shape of `routes` = n: n/4 VNIs at random 24-bit numbers; for every million routes 2
  * VNIs of 100,000, 1 of 30,000, 10 of 3,000, 100 of 400, 1,000 of 40, the rest 2 to 8
- * (a smaller n keeps each class's share of the routes); 75 % IPv4.  VNIs of 40 and more
+ * (a smaller n keeps each class's share of the routes); 75 % IPv4.  VNIs of more than 8
  * routes take announced prefixes, from the data directory's full table or made up with
  * its lengths; small ones take private ones.  One VM a route, at a random address
  * inside it, on one of 4,096 NCs of which every 20th is IPv6.

@@ -131,6 +131,9 @@ enum rc gen_prefixes_read(const char *dir, struct gen_prefixes *ret, struct err 
     pid_t pid;
 
     snprintf(path, sizeof(path), "%s/%s", dir, FULL_TABLE);
+    if (access(path, R_OK)) {
+        return err_set(err, RC_NOT_FOUND, "%s: no full table there", path);
+    }
     pid = start_gzip(path, &f);
     if (f) {
         rc = read_lines(f, &got, err);
@@ -140,7 +143,7 @@ enum rc gen_prefixes_read(const char *dir, struct gen_prefixes *ret, struct err 
         waitpid(pid, &status, 0);
     }
     if (!rc && (status != 0 || got.v4.count == 0 || got.v6.count == 0)) {
-        rc = err_set(err, RC_NOT_FOUND, "%s: no full table there", path);
+        rc = err_set(err, RC_NOT_FOUND, "%s: cannot be read with gzip", path);
     }
     if (rc) {
         gen_prefixes_fini(&got);

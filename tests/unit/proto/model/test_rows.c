@@ -267,6 +267,29 @@ static void check_seeks(const struct rows *r, enum table_id table,
     }
 }
 
+START_TEST(a_seek_with_the_head_of_a_key_finds_the_first_that_starts_so)
+{
+    struct naive model;
+    struct rows *r = make_set(TABLE_VM_NC, 9000, &model);
+    struct naive_row some = model.at[2345];
+    struct row row;
+
+    for (uint8_t len = 0; len < some.key_len; len++) {
+        struct rows_iter it = rows_seek(r, TABLE_VM_NC, some.key, len);
+        uint32_t first = 0;
+
+        while (memcmp(model.at[first].key, some.key, len) != 0) {
+            first++;
+        }
+        ck_assert(rows_next(&it, &row));
+        ck_assert(row_is(&row, &model.at[first]));
+        ck_assert(!rows_find(r, TABLE_VM_NC, some.key, len, &row));
+    }
+    rows_unref(r);
+    naive_fini(&model);
+}
+END_TEST
+
 START_TEST(random_edits_agree_with_a_sorted_array)
 {
     const struct {
@@ -597,7 +620,7 @@ static void *read_sets(void *arg)
         wrong += sum != rows_digest(r);
         rows_unref(r);
     }
-    return (void *)(uintptr_t)wrong;
+    return wrong ? share : NULL;
 }
 
 START_TEST(any_thread_may_hold_and_drop_a_set)
@@ -643,6 +666,7 @@ int main(void)
     tcase_add_test(tc, of_two_steps_with_one_key_the_later_wins);
     tcase_add_loop_test(tc, an_edit_that_changes_nothing_gives_the_same_set, 0, 5);
     tcase_add_loop_test(tc, tables_keyed_by_vni_alone_hold_one_row, 0, 2);
+    tcase_add_test(tc, a_seek_with_the_head_of_a_key_finds_the_first_that_starts_so);
     tcase_add_loop_test(tc, random_edits_agree_with_a_sorted_array, 0, 6);
     tcase_add_test(tc, pages_stay_half_full_under_single_edits);
     tcase_add_test(tc, untouched_pages_keep_their_identity);

@@ -303,6 +303,30 @@ START_TEST(a_million_changes_at_constant_size_do_not_grow_memory)
 }
 END_TEST
 
+START_TEST(an_emptied_set_gives_its_memory_back)
+{
+    const uint32_t vnis = 60000;
+    struct table_set *s = table_set_new();
+    struct batch_writer w;
+    uint64_t seed = 12;
+    size_t full;
+
+    batch_writer_init(&w);
+    for (uint32_t i = 0; i < vnis; i++) {
+        churn_one(s, &w, 1 + random_below(&seed, VNI_MAX), 1, BATCH_PUT);
+    }
+    full = table_set_memory(s);
+    seed = 12;
+    for (uint32_t i = 0; i < vnis; i++) {
+        churn_one(s, &w, 1 + random_below(&seed, VNI_MAX), 1, BATCH_DELETE);
+    }
+    ck_assert_uint_eq(table_set_vni_count(s), 0);
+    ck_assert_uint_le(table_set_memory(s), full / 10);
+    batch_writer_fini(&w);
+    table_set_free(s);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("table_set_memory");
@@ -313,5 +337,6 @@ int main(void)
     tcase_add_test(tc, a_put_that_runs_out_of_memory_leaves_the_rows_with_the_caller);
     tcase_add_test(tc, loading_that_runs_out_of_memory_gives_nothing);
     tcase_add_test(tc, a_million_changes_at_constant_size_do_not_grow_memory);
+    tcase_add_test(tc, an_emptied_set_gives_its_memory_back);
     return unit_run("table_set_memory", tc);
 }
