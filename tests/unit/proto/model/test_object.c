@@ -1,0 +1,518 @@
+#include "tests/unit/unit.h"
+
+#include <string.h>
+
+#include "proto/model/object.h"
+#include "tests/unit/proto/model/random_entry.h"
+
+static struct ip ip(const char *text)
+{
+    struct ip ret;
+
+    ck_assert_int_eq(ip_parse(text, strlen(text), &ret, NULL), RC_OK);
+    return ret;
+}
+
+static struct prefix prefix(const char *text)
+{
+    struct prefix ret;
+
+    ck_assert_int_eq(prefix_parse(text, strlen(text), &ret, NULL), RC_OK);
+    return ret;
+}
+
+static void sample_region(struct region *r)
+{
+    memset(r, 0, sizeof(*r));
+    strcpy(r->name, "hz");
+    r->icmp_source_v4 = ip("100.64.0.1");
+    r->underlay_sources[0] = prefix("10.0.0.0/8");
+    r->underlay_sources[1] = prefix("fd00::/8");
+    r->underlay_source_count = 2;
+}
+
+static void sample_cluster(struct cluster *c)
+{
+    memset(c, 0, sizeof(*c));
+    strcpy(c->name, "x86-1");
+    c->kind = CLUSTER_X86;
+    c->active_side = 'a';
+    c->udp6_zero_csum = true;
+    c->vip_v4 = ip("172.16.9.1");
+}
+
+static void sample_node(struct node *n)
+{
+    memset(n, 0, sizeof(*n));
+    strcpy(n->name, "gw-1");
+    strcpy(n->cluster, "x86-1");
+    n->side = 'b';
+    n->vtep_v4 = ip("172.16.0.2");
+    n->uplink_count = 2;
+    strcpy(n->uplinks[0].port, "net_af_packet0");
+    n->uplinks[0].addr_v4 = ip("172.16.0.2");
+    n->uplinks[0].next_hop_v4 = ip("172.16.0.1");
+    n->uplinks[0].mtu = 1500;
+    strcpy(n->uplinks[1].port, "0000:03:00.0");
+    n->uplinks[1].addr_v6 = ip("fd00::2");
+    n->uplinks[1].next_hop_v6 = ip("fd00::1");
+    n->uplinks[1].has_mac = true;
+    memcpy(n->uplinks[1].mac, "\x02\x00\x00\x00\x00\x01", 6);
+    n->uplinks[1].mtu = 9000;
+}
+
+/* Packed bytes, spelled by hand from object_pack.c. */
+#define SOURCES                                                                        \
+    "0002"                                                                             \
+    "040a00000008"                                                                     \
+    "06fd00000000000000000000000000000008"
+#define UPLINKS                                                                        \
+    "02"                                                                               \
+    "0e6e65745f61665f7061636b657430"                                                   \
+    "04ac100002"                                                                       \
+    "00"                                                                               \
+    "04ac100001"                                                                       \
+    "00"                                                                               \
+    "00"                                                                               \
+    "05dc"                                                                             \
+    "0c303030303a30333a30302e30"                                                       \
+    "00"                                                                               \
+    "06fd000000000000000000000000000002"                                               \
+    "00"                                                                               \
+    "06fd000000000000000000000000000001"                                               \
+    "01"                                                                               \
+    "020000000001"                                                                     \
+    "2328"
+#define REGION                                                                         \
+    "5201"                                                                             \
+    "02687a"                                                                           \
+    "0464400001"                                                                       \
+    "00" SOURCES
+#define CLUSTER                                                                        \
+    "4301"                                                                             \
+    "057838362d31"                                                                     \
+    "01"                                                                               \
+    "61"                                                                               \
+    "01"                                                                               \
+    "04ac100901"                                                                       \
+    "00"
+#define NODE                                                                           \
+    "4e01"                                                                             \
+    "0467772d31"                                                                       \
+    "057838362d31"                                                                     \
+    "62"                                                                               \
+    "04ac100002"                                                                       \
+    "00" UPLINKS
+#define DEVICE                                                                         \
+    "4401"                                                                             \
+    "0467772d31"                                                                       \
+    "057838362d31"                                                                     \
+    "01"                                                                               \
+    "01"                                                                               \
+    "04ac100002"                                                                       \
+    "00"                                                                               \
+    "04ac100901"                                                                       \
+    "00"                                                                               \
+    "0464400001"                                                                       \
+    "00" SOURCES UPLINKS
+
+static void check_hex(const struct buf *b, const char *want)
+{
+    struct buf hex = BUF_INIT;
+
+    for (size_t i = 0; i < b->len; i++) {
+        buf_printf(&hex, "%02x", b->data[i]);
+    }
+    ck_assert_str_eq(buf_cstr(&hex), want);
+    buf_fini(&hex);
+}
+
+START_TEST(objects_pack_to_the_named_bytes_and_back)
+{
+    struct region r, r2;
+    struct cluster c, c2;
+    struct node n, n2;
+    struct device_config d, d2;
+    struct buf b = BUF_INIT;
+    struct err err = { 0 };
+
+    sample_region(&r);
+    region_pack(&r, &b);
+    check_hex(&b, REGION);
+    ck_assert_int_eq(region_unpack(b.data, b.len, &r2, &err), RC_OK);
+    ck_assert_mem_eq(&r, &r2, sizeof(r));
+
+    buf_reset(&b);
+    sample_cluster(&c);
+    cluster_pack(&c, &b);
+    check_hex(&b, CLUSTER);
+    ck_assert_int_eq(cluster_unpack(b.data, b.len, &c2, &err), RC_OK);
+    ck_assert_mem_eq(&c, &c2, sizeof(c));
+
+    buf_reset(&b);
+    sample_node(&n);
+    node_pack(&n, &b);
+    check_hex(&b, NODE);
+    ck_assert_int_eq(node_unpack(b.data, b.len, &n2, &err), RC_OK);
+    ck_assert_mem_eq(&n, &n2, sizeof(n));
+
+    buf_reset(&b);
+    device_config_of(&r, &c, &n, &d);
+    ck_assert_int_eq(device_config_check(&d, &err), RC_OK);
+    device_config_pack(&d, &b);
+    check_hex(&b, DEVICE);
+    ck_assert_int_eq(device_config_unpack(b.data, b.len, &d2, &err), RC_OK);
+    ck_assert_mem_eq(&d, &d2, sizeof(d));
+    /* xxhsum -H3 of DEVICE */
+    ck_assert_uint_eq(device_config_digest(&d), UINT64_C(0xfd471a35486586fe));
+    ck_assert_uint_eq(device_config_bytes_digest(b.data, b.len),
+                      UINT64_C(0xfd471a35486586fe));
+    buf_fini(&b);
+}
+END_TEST
+
+START_TEST(a_device_is_told_nothing_of_sides_so_a_switchover_changes_no_device)
+{
+    struct region r;
+    struct cluster c;
+    struct node n;
+    struct device_config d;
+    uint64_t digest;
+
+    sample_region(&r);
+    sample_cluster(&c);
+    sample_node(&n);
+    device_config_of(&r, &c, &n, &d);
+    digest = device_config_digest(&d);
+    c.active_side = 'b';
+    device_config_of(&r, &c, &n, &d);
+    ck_assert_uint_eq(device_config_digest(&d), digest);
+    r.underlay_source_count = 1;
+    device_config_of(&r, &c, &n, &d);
+    ck_assert_uint_ne(device_config_digest(&d), digest);
+}
+END_TEST
+
+START_TEST(sorting_makes_sources_ascending_and_unique)
+{
+    struct region r;
+    struct err err = { 0 };
+
+    sample_region(&r);
+    r.underlay_sources[0] = prefix("fd00::/8");
+    r.underlay_sources[1] = prefix("10.1.0.0/16");
+    r.underlay_sources[2] = prefix("10.0.0.0/8");
+    r.underlay_sources[3] = prefix("10.1.0.0/16");
+    r.underlay_source_count = 4;
+    ck_assert_int_eq(region_check(&r, &err), RC_INVALID);
+    ck_assert_str_eq(err.field, "underlay_sources[1]");
+    ck_assert_str_eq(err.rule, "ascending");
+    region_sort(&r);
+    ck_assert_uint_eq(r.underlay_source_count, 3);
+    ck_assert_int_eq(region_check(&r, &err), RC_OK);
+    ck_assert_int_eq(prefix_compare(&r.underlay_sources[2],
+                                    &(struct prefix){ .addr = ip("fd00::"), .len = 8 }),
+                     0);
+}
+END_TEST
+
+START_TEST(a_region_of_1024_sources_goes_round)
+{
+    static struct region r;
+    static struct region got;
+    struct buf b = BUF_INIT;
+    struct err err = { 0 };
+
+    sample_region(&r);
+    for (unsigned i = 0; i < UNDERLAY_SOURCES_MAX; i++) {
+        r.underlay_sources[i] = (struct prefix){ ip_v4(0x0a000000u + (i << 8)), 24 };
+    }
+    r.underlay_source_count = UNDERLAY_SOURCES_MAX;
+    ck_assert_int_eq(region_check(&r, &err), RC_OK);
+    region_pack(&r, &b);
+    ck_assert_int_eq(region_unpack(b.data, b.len, &got, &err), RC_OK);
+    ck_assert_mem_eq(&got, &r, sizeof(r));
+    r.underlay_source_count++;
+    ck_assert_int_eq(region_check(&r, &err), RC_RANGE);
+    ck_assert_str_eq(err.rule, "list_length");
+    buf_fini(&b);
+}
+END_TEST
+
+/* Each makes one thing wrong in sound objects. */
+static void bad_region_name(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)c, (void)n;
+    r->name[0] = '\0';
+}
+
+static void bad_icmp_family(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)c, (void)n;
+    r->icmp_source_v4 = ip("fd00::1");
+}
+
+static void bad_icmp_multicast(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)c, (void)n;
+    r->icmp_source_v6 = ip("ff02::1");
+}
+
+static void bad_source_host_bits(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)c, (void)n;
+    r->underlay_sources[0].addr.b[3] = 1;
+}
+
+static void bad_source_length(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)c, (void)n;
+    r->underlay_sources[0].len = 33;
+}
+
+static void bad_cluster_name(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)r, (void)n;
+    strcpy(c->name, "x 1");
+}
+
+static void bad_kind(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)r, (void)n;
+    c->kind = 9;
+}
+
+static void bad_active_side(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)r, (void)n;
+    c->active_side = 'c';
+}
+
+static void bad_no_vip(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)r, (void)n;
+    memset(&c->vip_v4, 0, sizeof(c->vip_v4));
+}
+
+static void bad_vip_family(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)r, (void)n;
+    c->vip_v6 = ip("10.0.0.1");
+}
+
+static void bad_node_name(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)r, (void)c;
+    memset(n->name, 'x', sizeof(n->name)); /* no zero at the end */
+}
+
+static void bad_side(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)r, (void)c;
+    n->side = 'A';
+}
+
+static void bad_no_vtep(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)r, (void)c;
+    memset(&n->vtep_v4, 0, sizeof(n->vtep_v4));
+}
+
+static void bad_uplink_count(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)r, (void)c;
+    n->uplink_count = 9;
+}
+
+static void bad_port(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)r, (void)c;
+    strcpy(n->uplinks[1].port, "eth0,foo=1");
+}
+
+static void bad_port_twice(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)r, (void)c;
+    memcpy(n->uplinks[1].port, n->uplinks[0].port, sizeof(n->uplinks[1].port));
+}
+
+static void bad_hop_missing(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)r, (void)c;
+    memset(&n->uplinks[0].next_hop_v4, 0, sizeof(struct ip));
+    n->uplinks[0].next_hop_v6 = ip("fd00::1");
+}
+
+static void bad_hop_self(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)r, (void)c;
+    n->uplinks[1].next_hop_v6 = n->uplinks[1].addr_v6;
+}
+
+static void bad_hop_none(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)r, (void)c;
+    memset(&n->uplinks[0].next_hop_v4, 0, sizeof(struct ip));
+}
+
+static void bad_mac(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)r, (void)c;
+    n->uplinks[1].mac[0] = 0xff;
+}
+
+static void bad_mtu_small(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)r, (void)c;
+    n->uplinks[0].mtu = 1279;
+}
+
+static void bad_mtu_large(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)r, (void)c;
+    n->uplinks[1].mtu = 9217;
+}
+
+static const struct {
+    void (*spoil)(struct region *, struct cluster *, struct node *);
+    const char *field;
+    const char *rule;
+} bad_cases[] = {
+    { bad_region_name, "name", "name_length" },
+    { bad_icmp_family, "icmp_source_v4", "family_mismatch" },
+    { bad_icmp_multicast, "icmp_source_v6", "unicast_address" },
+    { bad_source_host_bits, "underlay_sources[0]", "host_bits" },
+    { bad_source_length, "underlay_sources[0]", "prefix_length" },
+    { bad_cluster_name, "name", "name_syntax" },
+    { bad_kind, "kind", "kind_known" },
+    { bad_active_side, "active_side", "side" },
+    { bad_no_vip, "vip_v4", "address_needed" },
+    { bad_vip_family, "vip_v6", "family_mismatch" },
+    { bad_node_name, "name", "name_length" },
+    { bad_side, "side", "side" },
+    { bad_no_vtep, "vtep_v4", "address_needed" },
+    { bad_uplink_count, "uplinks", "list_length" },
+    { bad_port, "uplinks[1].port", "name_syntax" },
+    { bad_port_twice, "uplinks[1].port", "port_once" },
+    { bad_hop_missing, "uplinks[0].next_hop_v4", "next_hop_pair" },
+    { bad_hop_self, "uplinks[1].next_hop_v6", "next_hop_self" },
+    { bad_hop_none, "uplinks[0].next_hop_v4", "address_needed" },
+    { bad_mac, "uplinks[1].mac", "mac_unicast" },
+    { bad_mtu_small, "uplinks[0].mtu", "mtu_range" },
+    { bad_mtu_large, "uplinks[1].mtu", "mtu_range" },
+};
+
+START_TEST(a_bad_object_is_refused_with_its_field_and_rule)
+{
+    struct region r;
+    struct cluster c;
+    struct node n;
+    struct err err = { 0 };
+    enum rc rc;
+
+    sample_region(&r);
+    sample_cluster(&c);
+    sample_node(&n);
+    bad_cases[_i].spoil(&r, &c, &n);
+    rc = region_check(&r, &err);
+    rc = rc ? rc : cluster_check(&c, &err);
+    rc = rc ? rc : node_check(&n, &err);
+    ck_assert_int_ne(rc, RC_OK);
+    ck_assert_str_eq(err.field, bad_cases[_i].field);
+    ck_assert_str_eq(err.rule, bad_cases[_i].rule);
+    ck_assert(err.msg[0]);
+}
+END_TEST
+
+/* Unpacks as whatever it is and packs again. */
+static bool repack(const uint8_t *bytes, size_t len, struct buf *to)
+{
+    static struct region r;
+    static struct cluster c;
+    static struct node n;
+    static struct device_config d;
+
+    buf_reset(to);
+    if (region_unpack(bytes, len, &r, NULL) == RC_OK) {
+        region_pack(&r, to);
+    } else if (cluster_unpack(bytes, len, &c, NULL) == RC_OK) {
+        cluster_pack(&c, to);
+    } else if (node_unpack(bytes, len, &n, NULL) == RC_OK) {
+        node_pack(&n, to);
+    } else if (device_config_unpack(bytes, len, &d, NULL) == RC_OK) {
+        device_config_pack(&d, to);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static const char *const packed[] = { REGION, CLUSTER, NODE, DEVICE };
+
+START_TEST(every_cut_is_refused_and_every_changed_byte_refused_or_canonical)
+{
+    const char *hex = packed[_i];
+    size_t len = strlen(hex) / 2;
+    uint8_t *bytes = calloc(1, len);
+    struct buf again = BUF_INIT;
+
+    for (size_t i = 0; i < len; i++) {
+        unsigned v = 0;
+
+        ck_assert_int_eq(sscanf(hex + 2 * i, "%2x", &v), 1);
+        bytes[i] = (uint8_t)v;
+    }
+    ck_assert(repack(bytes, len, &again));
+    for (size_t cut = 0; cut < len; cut++) {
+        uint8_t *exact = malloc(cut + 1);
+
+        memcpy(exact + 1, bytes, cut);
+        ck_assert(!repack(exact + 1, cut, &again));
+        free(exact);
+    }
+    for (size_t at = 0; at < len; at++) {
+        uint8_t was = bytes[at];
+
+        for (int change = 1; change < 256; change++) {
+            bytes[at] = was ^ (uint8_t)change;
+            if (repack(bytes, len, &again)) {
+                ck_assert_uint_eq(again.len, len);
+                ck_assert_mem_eq(again.data, bytes, len);
+            }
+        }
+        bytes[at] = was;
+    }
+    buf_fini(&again);
+    free(bytes);
+}
+END_TEST
+
+START_TEST(cluster_kinds_are_read_by_name)
+{
+    ck_assert_int_eq(cluster_kind_parse("x86", 3), CLUSTER_X86);
+    ck_assert_str_eq(cluster_kind_name(CLUSTER_X86), "x86");
+    ck_assert_int_eq(cluster_kind_parse("", 0), -1);
+    ck_assert_int_eq(cluster_kind_parse("unknown", 7), -1);
+    ck_assert_str_eq(cluster_kind_name(0), "unknown");
+    ck_assert_str_eq(cluster_kind_name(200), "unknown");
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("object");
+
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, objects_pack_to_the_named_bytes_and_back);
+    tcase_add_test(tc,
+                   a_device_is_told_nothing_of_sides_so_a_switchover_changes_no_device);
+    tcase_add_test(tc, sorting_makes_sources_ascending_and_unique);
+    tcase_add_test(tc, a_region_of_1024_sources_goes_round);
+    tcase_add_loop_test(tc, a_bad_object_is_refused_with_its_field_and_rule, 0,
+                        ARRAY_LEN(bad_cases));
+    tcase_add_loop_test(
+        tc, every_cut_is_refused_and_every_changed_byte_refused_or_canonical, 0,
+        ARRAY_LEN(packed));
+    tcase_add_test(tc, cluster_kinds_are_read_by_name);
+    return unit_run("object", tc);
+}
