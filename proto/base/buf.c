@@ -16,12 +16,12 @@ static bool reserve(struct buf *b, size_t more)
     if (b->failed) {
         return false;
     }
-    if (need <= b->cap) {
-        return true;
-    }
     if (need <= more) { /* came round */
         b->failed = true;
         return false;
+    }
+    if (need <= b->cap) {
+        return true;
     }
     while (cap < need) {
         cap = cap > SIZE_MAX / 2 ? need : cap * 2;

@@ -340,7 +340,7 @@ START_TEST(every_random_entry_survives_packing_and_no_cut_is_taken)
     uint64_t seed = 42;
     struct buf b = BUF_INIT;
 
-    for (int i = 0; i < 20000; i++) {
+    for (int i = 0; i < 5000; i++) {
         struct entry e = random_entry(&seed);
         struct err err = { 0 };
         struct entry got;
