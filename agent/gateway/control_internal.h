@@ -1,0 +1,45 @@
+/* control_internal - shared by the files of control: control.c (life, ARP/ND, taps),
+ * control_write.c (the one writer), control_read.c (status, counters, read-back). */
+#pragma once
+
+#include "agent/gateway/control.h"
+#include "agent/gateway/tap.h"
+#include "proto/api/gateway.pb-c.h"
+#include "proto/rpc/rpc_pb.h"
+
+#include <event2/event.h>
+
+/* A configuration that workers may still read. */
+struct retired {
+    struct retired *next;
+    struct fwd_config *config;
+    uint64_t tickets[WORKERS_MAX];
+};
+
+struct control {
+    struct control_config config;
+    struct rpc_server *server;
+    struct rpc_call *writer; /* null: nobody writes */
+    struct rpc_arena arena;
+    struct event *tick;  /* ARP/ND and reclamation */
+    struct event *local; /* frames from the workers */
+    struct neigh neigh;
+    struct tap *taps[PORTS_MAX];
+    struct retired *retired;
+    uint64_t started_ms;
+};
+
+uint64_t control_now_ms(const struct control *c);
+
+/* Keeps `config` until every worker has passed; null is fine. */
+void control_retire(struct control *c, struct fwd_config *config);
+
+/* Frees what every worker has passed. */
+void control_reclaim(struct control *c);
+
+/* Registers the methods. */
+enum rc control_write_register(struct control *c, struct err *err);
+enum rc control_read_register(struct control *c, struct err *err);
+
+void control_fill_status(const struct control *c, Xgw__Gateway__V1__Status *status,
+                         uint64_t entries[TABLE_COUNT], uint64_t capacity[TABLE_COUNT]);

@@ -1,0 +1,84 @@
+/*
+ * device - what a gateway holds and what it promises its writer: tables, term, applied
+ * revision, readiness, configuration.  No DPDK, no sockets, no clock.
+ *
+ * Records (a table_set) are what was written; the fib is what packets see.  They are
+ * kept equal: a row that the fib cannot place is taken out of the records again and
+ * reported, so a read-back never shows what packets do not get.
+ *
+ * The control thread owns it.  Workers see three things, each published with release
+ * order: the fib (whose pointer never changes), the compiled configuration, and
+ * `is_ready`.
+ */
+#pragma once
+
+#include "agent/fwd/fib.h"
+#include "agent/fwd/fwd_config.h"
+#include "proto/model/agent_msg.h"
+#include "proto/model/object.h"
+
+#include <stdatomic.h>
+
+struct device {
+    struct table_set *records;
+    struct fib *fib;
+    uint64_t boot_id; /* random, new for each process, never 0 */
+    uint64_t term;    /* the highest that a writer showed */
+    uint64_t applied;
+    uint64_t config_digest;           /* 0: none yet */
+    _Atomic(struct fwd_config *) fwd; /* null before the first configuration */
+    atomic_bool is_ready;
+};
+
+/* `boot_id` comes from the caller, who has the random source. */
+enum rc device_init(struct device *d, const struct fib_limits *limits, uint64_t boot_id,
+                    struct err *err);
+/* No worker may run any more. */
+void device_fini(struct device *d);
+
+struct refusals {
+    struct exception *at;
+    uint32_t count;
+    uint32_t cap;
+};
+void refusals_fini(struct refusals *r);
+
+struct device_write {
+    uint64_t term;
+    uint64_t revision; /* `applied` afterwards; 0 = leave it */
+    bool ready;
+    const uint8_t *ops; /* PUT and DELETE runs; may be empty */
+    size_t len;
+};
+
+/* Applies one batch.  RC_STALE: a lower term than was seen; RC_INVALID: not a batch of
+ * device rows; RC_NO_MEMORY: nothing was applied.  With RC_OK, rows that found no place
+ * are in `*ret` (appended) and everything else is applied; `applied` and `ready` move
+ * last.  A device without a configuration does not become ready: RC_CONFLICT. */
+enum rc device_write(struct device *d, const struct device_write *w,
+                     struct refusals *ret, struct err *err);
+
+/* Says what only the shell knows: ports[i] is the port that config->uplinks[i] names.
+ * Refuses a port that it does not have. */
+typedef enum rc device_bind_fn(void *arg, const struct device_config *config,
+                               struct fwd_port ports[UPLINKS_MAX], struct err *err);
+
+/* Compiles and publishes a packed device_config.  Gives the configuration that workers
+ * may still read in `*ret_old` (null if none): free it with fwd_config_free() after all
+ * of them passed a quiescent point. */
+enum rc device_configure(struct device *d, uint64_t term, const uint8_t *packed,
+                         size_t len, device_bind_fn *bind, void *arg,
+                         struct fwd_config **ret_old, struct err *err);
+
+/* Appends PUT runs of what the packet path's structures hold, from `*cursor` on, until
+ * some `max_bytes` are used, and moves the cursor; false: that was the last.  Start
+ * with a zero cursor; `table` and `vni` 0 = all. */
+struct device_cursor {
+    uint32_t vni;
+    uint8_t table;
+    uint8_t key_len; /* continues inside a large (VNI, table) at this key */
+    uint8_t key[ENTRY_KEY_MAX];
+};
+bool device_read(const struct device *d, uint8_t table, uint32_t vni,
+                 struct device_cursor *cursor, size_t max_bytes,
+                 struct batch_writer *to);

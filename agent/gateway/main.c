@@ -1,0 +1,193 @@
+/* xgw-gateway: wiring only. */
+#include "agent/gateway/control.h"
+#include "agent/gateway/dpdk.h"
+#include "agent/gateway/eal.h"
+#include "agent/gateway/options.h"
+#include "proto/base/log.h"
+
+#include <event2/event.h>
+#include <event2/thread.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define LOCAL_RING 1024 /* frames on their way to the control thread */
+
+struct gateway {
+    struct options options;
+    struct fib_limits limits;
+    struct device device;
+    struct ports ports;
+    struct worker *workers;
+    struct fib_reader *readers;
+    struct rte_ring *local;
+    int wake_fd;
+    struct event_base *base;
+    struct rpc_loop *loop;
+    struct control *control;
+    struct event *signals[2];
+};
+
+static void on_signal(evutil_socket_t signal, short what, void *arg)
+{
+    (void)what;
+    log_info("gateway stops", "signal=%d", (int)signal);
+    event_base_loopexit(arg, NULL);
+}
+
+static enum rc start_loop(struct gateway *g, struct err *err)
+{
+    static const int signals[2] = { SIGTERM, SIGINT };
+
+    evthread_use_pthreads();
+    g->base = event_base_new();
+    g->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (!g->base || g->wake_fd < 0) {
+        return err_set(err, RC_NO_MEMORY, "no event loop");
+    }
+    for (int i = 0; i < 2; i++) {
+        g->signals[i] = evsignal_new(g->base, signals[i], on_signal, g->base);
+        if (!g->signals[i] || event_add(g->signals[i], NULL) != 0) {
+            return err_set(err, RC_NO_MEMORY, "no signal handler");
+        }
+    }
+    return rpc_loop_new(g->base, &g->loop, err);
+}
+
+static enum rc start_device(struct gateway *g, struct err *err)
+{
+    uint64_t boot_id = 0;
+
+    g->limits.max_routes = g->options.max_routes;
+    g->limits.max_vm_nc = g->options.max_vm_nc;
+    g->limits.max_vnis = g->options.max_vnis;
+    while (boot_id == 0) {
+        if (getrandom(&boot_id, sizeof(boot_id), 0) != sizeof(boot_id)) {
+            return err_set(err, RC_UNREACHABLE, "no random numbers");
+        }
+    }
+    return device_init(&g->device, &g->limits, boot_id, err);
+}
+
+static enum rc start_workers(struct gateway *g, struct err *err)
+{
+    unsigned lcore = UINT32_MAX;
+
+    g->workers = aligned_alloc(64, g->options.workers * sizeof(*g->workers));
+    g->readers = aligned_alloc(64, g->options.workers * sizeof(*g->readers));
+    g->local = rte_ring_create("local", LOCAL_RING, SOCKET_ID_ANY, RING_F_SC_DEQ);
+    if (!g->workers || !g->readers || !g->local) {
+        return err_set(err, RC_NO_MEMORY, "no memory for %u workers",
+                       g->options.workers);
+    }
+    for (unsigned i = 0; i < g->options.workers; i++) {
+        struct worker_config config = {
+            .device = &g->device,
+            .ports = &g->ports,
+            .to_control = g->local,
+            .wake_fd = g->wake_fd,
+            .reader = &g->readers[i],
+            .index = i,
+            .workers = g->options.workers,
+            .busy_poll = g->options.busy_poll,
+        };
+
+        worker_init(&g->workers[i], &config);
+    }
+    for (unsigned i = 0; i < g->options.workers; i++) {
+        lcore = rte_get_next_lcore(lcore, 1, 0);
+        if (lcore == RTE_MAX_LCORE ||
+            rte_eal_remote_launch(worker_main, &g->workers[i], lcore) != 0) {
+            return err_set(err, RC_BUG, "worker %u has no core", i);
+        }
+    }
+    return RC_OK;
+}
+
+static enum rc start_control(struct gateway *g, struct err *err)
+{
+    struct control_config config = {
+        .base = g->base,
+        .loop = g->loop,
+        .address = g->options.control,
+        .device = &g->device,
+        .ports = &g->ports,
+        .workers = g->workers,
+        .readers = g->readers,
+        .worker_count = g->options.workers,
+        .from_workers = g->local,
+        .wake_fd = g->wake_fd,
+        .limits = &g->limits,
+        .use_taps = g->options.taps,
+    };
+
+    return control_new(&config, &g->control, err);
+}
+
+static enum rc start(struct gateway *g, struct err *err)
+{
+    struct port_spec specs[PORTS_MAX];
+    unsigned count = 0;
+    enum rc rc = options_ports(&g->options, specs, &count, err);
+
+    rc = rc == RC_OK ? eal_start(&g->options, specs, count, err) : rc;
+    rc = rc == RC_OK ? start_device(g, err) : rc;
+    rc = rc == RC_OK ? start_loop(g, err) : rc;
+    rc = rc == RC_OK ? ports_start(&g->ports, specs, count, g->options.workers,
+                                   g->options.mbufs, g->options.mbuf_bytes, err)
+                     : rc;
+    rc = rc == RC_OK ? start_workers(g, err) : rc;
+    return rc == RC_OK ? start_control(g, err) : rc;
+}
+
+static void stop(struct gateway *g)
+{
+    for (unsigned i = 0; g->workers && i < g->options.workers; i++) {
+        atomic_store(&g->workers[i].stop, true);
+    }
+    rte_eal_mp_wait_lcore();
+    for (unsigned i = 0; g->workers && i < g->options.workers; i++) {
+        worker_fini(&g->workers[i]);
+    }
+    rpc_loop_free(g->loop);
+    control_free(g->control);
+    ports_stop(&g->ports);
+    rte_ring_free(g->local);
+    device_fini(&g->device);
+    for (int i = 0; i < 2; i++) {
+        if (g->signals[i]) {
+            event_free(g->signals[i]);
+        }
+    }
+    event_base_free(g->base);
+    close(g->wake_fd);
+    free(g->workers);
+    free(g->readers);
+    eal_stop();
+}
+
+int main(int argc, char **argv)
+{
+    struct gateway g = { .wake_fd = -1 };
+    struct err err = { 0 };
+    int code = config_start(&options_table, argc, argv, &g.options);
+
+    if (code >= 0) {
+        return code;
+    }
+    log_set_level((enum log_level)g.options.log_level);
+    signal(SIGPIPE, SIG_IGN);
+    if (start(&g, &err) != RC_OK) {
+        log_error("gateway does not start", "cause=\"%s\"", err.msg);
+        return 1;
+    }
+    log_info("gateway serves", "control=%s ports=%u workers=%u boot=%016" PRIx64,
+             g.options.control, g.ports.count, g.options.workers, g.device.boot_id);
+    event_base_dispatch(g.base);
+    stop(&g);
+    return 0;
+}

@@ -1,0 +1,259 @@
+#include "agent/gateway/worker.h"
+
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+void worker_init(struct worker *w, const struct worker_config *config)
+{
+    const struct ports *ports = config->ports;
+    unsigned index = config->index;
+
+    memset(w, 0, sizeof(*w));
+    w->config = *config;
+    w->tsc_hz = rte_get_tsc_hz();
+    atomic_init(&config->reader->epoch, UINT64_MAX);
+    fwd_worker_init(&w->fwd, FWD_ICMP_RATE_PPS / config->workers + 1, FWD_ICMP_BURST);
+    for (unsigned i = 0; i < ports->count; i++) {
+        /* A port with one queue is polled by one worker. */
+        bool has_own = ports->at[i].rx_queues > index;
+
+        if (ports->at[i].rx_queues > 1 ? has_own : i % config->workers == index) {
+            w->queues[w->queue_count].port = (uint16_t)i;
+            w->queues[w->queue_count].queue =
+                (uint16_t)(ports->at[i].rx_queues > 1 ? index : 0);
+            w->queue_count++;
+        }
+    }
+}
+
+/* TSC to nanoseconds without overflow for a few centuries. */
+static uint64_t now_ns(const struct worker *w)
+{
+    return (uint64_t)((__uint128_t)rte_rdtsc() * 1000000000u / w->tsc_hz);
+}
+
+static void count(_Atomic uint64_t *counter, uint64_t n)
+{
+    atomic_store_explicit(counter,
+                          atomic_load_explicit(counter, memory_order_relaxed) + n,
+                          memory_order_relaxed);
+}
+
+/* Fills the stock of blank buffers for ICMP errors.  Short of memory it stays short:
+ * answers are then not made, and counted. */
+static void restock(struct worker *w)
+{
+    while (w->answer_stock < WORKER_ANSWERS) {
+        struct rte_mbuf *m = rte_pktmbuf_alloc(w->config.ports->pool);
+
+        if (!m) {
+            return;
+        }
+        w->answers[w->answer_stock++] = m;
+    }
+}
+
+static uint8_t rx_flags(const struct rte_mbuf *m)
+{
+    uint64_t ip = m->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK;
+    uint64_t l4 = m->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK;
+
+    return (uint8_t)((ip == RTE_MBUF_F_RX_IP_CKSUM_GOOD ? FWD_RX_IP_CSUM_GOOD : 0) |
+                     (ip == RTE_MBUF_F_RX_IP_CKSUM_BAD ? FWD_RX_IP_CSUM_BAD : 0) |
+                     (l4 == RTE_MBUF_F_RX_L4_CKSUM_BAD ? FWD_RX_L4_CSUM_BAD : 0));
+}
+
+/* Takes a received burst as fwd sees it; frames that cannot be made contiguous are
+ * counted and freed.  Returns how many are left. */
+static unsigned take(struct worker *w, struct rte_mbuf *m[], unsigned n, uint16_t port,
+                     struct fwd_packet packets[])
+{
+    unsigned kept = 0;
+
+    for (unsigned i = 0; i < n; i++) {
+        if (m[i]->nb_segs > 1 && rte_pktmbuf_linearize(m[i]) != 0) {
+            rte_pktmbuf_free(m[i]);
+            count(&w->no_buffer, 1);
+            continue;
+        }
+        m[kept] = m[i];
+        packets[kept].data = rte_pktmbuf_mtod(m[i], uint8_t *);
+        packets[kept].length = m[i]->data_len;
+        packets[kept].headroom = rte_pktmbuf_headroom(m[i]);
+        packets[kept].port = port;
+        packets[kept].rx_flags = rx_flags(m[i]);
+        rte_prefetch0(packets[kept].data);
+        kept++;
+    }
+    return kept;
+}
+
+/* Where the frame now begins and ends; the headroom was checked by fwd. */
+static void resize(struct rte_mbuf *m, const struct fwd_packet *p)
+{
+    m->data_off = (uint16_t)(p->data - (uint8_t *)m->buf_addr);
+    m->data_len = (uint16_t)p->length;
+    m->pkt_len = p->length;
+    m->ol_flags = 0; /* nothing is left to the NIC: checksums are complete */
+}
+
+static void queue_frame(struct worker *w, const struct fwd_config *config,
+                        unsigned uplink, struct rte_mbuf *m)
+{
+    struct worker_tx *tx = &w->tx[config->uplink[uplink].port];
+
+    tx->frames[tx->count++] = m;
+}
+
+static void hand_over(struct worker *w, struct rte_mbuf *m, uint16_t port)
+{
+    m->port = port;
+    if (rte_ring_enqueue(w->config.to_control, m) != 0) {
+        count(&w->local_lost, 1);
+        rte_pktmbuf_free(m);
+    } else if (rte_ring_count(w->config.to_control) == 1) {
+        eventfd_write(w->config.wake_fd, 1); /* rare frames; a tick drains leftovers */
+    }
+}
+
+static void flush(struct worker *w)
+{
+    for (unsigned i = 0; i < w->config.ports->count; i++) {
+        if (w->tx[i].count > 0) {
+            port_send(&w->config.ports->at[i], w->config.index, w->tx[i].frames,
+                      w->tx[i].count);
+            w->tx[i].count = 0;
+        }
+    }
+}
+
+static void dispatch(struct worker *w, const struct fwd_config *config,
+                     struct rte_mbuf *m[], const struct fwd_packet packets[],
+                     unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        if (packets[i].verdict == FWD_FORWARD) {
+            resize(m[i], &packets[i]);
+            queue_frame(w, config, packets[i].uplink, m[i]);
+        } else if (packets[i].verdict == FWD_LOCAL) {
+            hand_over(w, m[i], packets[i].port);
+        } else {
+            rte_pktmbuf_free(m[i]);
+        }
+    }
+}
+
+/* Sends the answers that were made; the buffers that were lent and not used stay in
+ * stock. */
+static void send_answers(struct worker *w, const struct fwd_config *config,
+                         const struct fwd_answers *answers)
+{
+    for (unsigned i = 0; i < answers->count; i++) {
+        struct rte_mbuf *m = w->answers[i];
+
+        m->data_len = (uint16_t)answers->at[i].length;
+        m->pkt_len = answers->at[i].length;
+        queue_frame(w, config, answers->at[i].uplink, m);
+    }
+    w->answer_stock -= answers->count;
+    memmove(w->answers, w->answers + answers->count,
+            w->answer_stock * sizeof(struct rte_mbuf *));
+}
+
+static unsigned poll_queue(struct worker *w, const struct worker_queue *q)
+{
+    struct rte_mbuf *m[WORKER_BURST];
+    struct fwd_packet packets[WORKER_BURST];
+    struct fwd_answer at[WORKER_ANSWERS];
+    struct fwd_answers answers = { at, 0, 0 };
+    struct fwd_view view;
+    unsigned received =
+        rte_eth_rx_burst(w->config.ports->at[q->port].id, q->queue, m, WORKER_BURST);
+    unsigned n;
+
+    if (received == 0) {
+        return 0;
+    }
+    n = take(w, m, received, q->port, packets);
+    restock(w);
+    for (; answers.room < w->answer_stock; answers.room++) {
+        at[answers.room].data = rte_pktmbuf_mtod(w->answers[answers.room], uint8_t *);
+    }
+    view.is_ready =
+        atomic_load_explicit(&w->config.device->is_ready, memory_order_acquire);
+    view.config = atomic_load_explicit(&w->config.device->fwd, memory_order_acquire);
+    view.fib = w->config.device->fib;
+    fwd_burst(&view, &w->fwd, now_ns(w), packets, n, &answers);
+    dispatch(w, view.config, m, packets, n);
+    send_answers(w, view.config, &answers);
+    flush(w);
+    return received;
+}
+
+/* Sequentially consistent: the loads of this turn's pointers must not pass it, or the
+ * control thread could free what the turn still reads. */
+static void turns_add(struct worker *w, unsigned n)
+{
+    atomic_store(&w->turns, atomic_load_explicit(&w->turns, memory_order_relaxed) + n);
+}
+
+unsigned worker_turn(struct worker *w)
+{
+    unsigned received = 0;
+
+    turns_add(w, 2);
+    for (unsigned i = 0; i < w->queue_count; i++) {
+        received += poll_queue(w, &w->queues[i]);
+    }
+    fib_reader_quiescent(w->config.device->fib, w->config.reader);
+    return received;
+}
+
+static void rest(struct worker *w)
+{
+    unsigned us = (w->idle_turns - WORKER_SPIN) * 10;
+    struct timespec pause = { 0,
+                              (us < WORKER_SLEEP_US ? us : WORKER_SLEEP_US) * 1000L };
+
+    fib_reader_offline(w->config.reader);
+    turns_add(w, 1); /* even: nothing is held */
+    nanosleep(&pause, NULL);
+    turns_add(w, 1);
+    fib_reader_online(w->config.device->fib, w->config.reader);
+}
+
+int worker_main(void *arg)
+{
+    struct worker *w = arg;
+
+    fib_reader_online(w->config.device->fib, w->config.reader);
+    turns_add(w, 1);
+    while (!atomic_load_explicit(&w->stop, memory_order_relaxed)) {
+        if (worker_turn(w) > 0) {
+            w->idle_turns = 0;
+        } else if (!w->config.busy_poll && ++w->idle_turns > WORKER_SPIN) {
+            rest(w);
+        }
+    }
+    fib_reader_offline(w->config.reader);
+    turns_add(w, 1);
+    return 0;
+}
+
+void worker_fini(struct worker *w)
+{
+    rte_pktmbuf_free_bulk(w->answers, w->answer_stock);
+    w->answer_stock = 0;
+}
+
+uint64_t worker_ticket(const struct worker *w)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    return atomic_load(&w->turns);
+}
+
+bool worker_has_passed(const struct worker *w, uint64_t ticket)
+{
+    return (ticket & 1) == 0 || atomic_load(&w->turns) != ticket;
+}

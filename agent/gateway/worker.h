@@ -1,0 +1,81 @@
+/*
+ * worker - one core's run to completion: receive, fwd_burst, send.
+ *
+ * Nothing shared is written but the worker's own counters and its ring to the control
+ * thread.  Tables come as pointers that the control thread published; the worker passes
+ * a quiescent point after every turn and says so before it sleeps.
+ *
+ * Polling is adaptive: after WORKER_SPIN empty turns the worker sleeps, longer and
+ * longer up to WORKER_SLEEP_US, so that several gateways share two cores.  With
+ * `busy_poll` it never sleeps.
+ */
+#pragma once
+
+#include "agent/fwd/fwd.h"
+#include "agent/gateway/device.h"
+#include "agent/gateway/ports.h"
+
+#define WORKER_BURST    64  /* two of FWD_BURST: the second's loads overlap the first */
+#define WORKER_ANSWERS  8   /* ICMP errors a burst at most */
+#define WORKER_SPIN     64  /* empty turns before the first sleep */
+#define WORKER_SLEEP_US 400 /* longest sleep; adds to latency when idle */
+
+/* A port's queue that one worker polls. */
+struct worker_queue {
+    uint16_t port; /* index in ports */
+    uint16_t queue;
+};
+
+struct worker_tx {
+    uint16_t count;
+    struct rte_mbuf *frames[WORKER_BURST + WORKER_ANSWERS];
+};
+
+struct worker_config {
+    const struct device *device;
+    struct ports *ports;
+    struct rte_ring *to_control; /* frames that were LOCAL; port in mbuf->port */
+    int wake_fd;                 /* eventfd: the ring is no longer empty */
+    struct fib_reader *reader;   /* one of an array that the control thread sums */
+    unsigned index;
+    unsigned workers; /* in all */
+    bool busy_poll;
+};
+
+struct worker {
+    /* what it was given */
+    struct worker_config config;
+    struct worker_queue queues[PORTS_MAX];
+    unsigned queue_count;
+    uint64_t tsc_hz;
+
+    /* its own */
+    struct rte_mbuf *answers[WORKER_ANSWERS]; /* blank buffers in stock */
+    unsigned answer_stock;
+    struct worker_tx tx[PORTS_MAX];
+    unsigned idle_turns;
+
+    /* read by others */
+    struct fwd_worker fwd;
+    _Alignas(64) _Atomic uint64_t turns; /* odd while awake, even while asleep */
+    _Atomic uint64_t no_buffer;  /* received, but could not be made contiguous */
+    _Atomic uint64_t local_lost; /* the control thread's ring was full */
+    atomic_bool stop;
+};
+
+/* Prepares one worker; it polls its share of the ports' queues.  Borrows everything. */
+void worker_init(struct worker *w, const struct worker_config *config);
+
+/* One turn over its queues; returns the packets received.  The fib reader is online. */
+unsigned worker_turn(struct worker *w);
+
+/* Turns until `stop` is set; `arg` is the worker.  For rte_eal_remote_launch(). */
+int worker_main(void *arg);
+
+/* After the last turn: gives back buffers. */
+void worker_fini(struct worker *w);
+
+/* For the control thread: a ticket of this moment, and whether the worker has passed a
+ * quiescent point since. */
+uint64_t worker_ticket(const struct worker *w);
+bool worker_has_passed(const struct worker *w, uint64_t ticket);
