@@ -1,0 +1,146 @@
+/* xgw-agent: wiring only. */
+#include "agent/driver/driver_gateway.h"
+#include "agent/options.h"
+#include "agent/shell.h"
+#include "proto/base/log.h"
+
+#include <event2/event.h>
+#include <event2/thread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CONTROLLERS_MAX 16
+
+struct agent {
+    struct options options;
+    char text[512]; /* the controllers, cut into words */
+    const char *controllers[CONTROLLERS_MAX];
+    uint32_t controller_count;
+    struct rpc_tls tls;
+    struct event_base *base;
+    struct rpc_loop *loop;
+    struct shell *shell;
+    struct driver *driver;
+    struct link *link;
+    struct event *signals[2];
+};
+
+static void on_signal(evutil_socket_t signal, short what, void *arg)
+{
+    (void)what;
+    log_info("agent stops", "signal=%d", (int)signal);
+    event_base_loopexit(arg, NULL);
+}
+
+static enum rc read_controllers(struct agent *a, struct err *err)
+{
+    char *rest = a->text;
+    char *word;
+
+    memcpy(a->text, a->options.controllers, sizeof(a->text));
+    while ((word = strsep(&rest, ",")) != NULL) {
+        if (*word == '\0' || a->controller_count == CONTROLLERS_MAX) {
+            return err_field(err, RC_INVALID, "controllers", "controllers_list",
+                             "controllers: an empty address, or more than %d",
+                             CONTROLLERS_MAX);
+        }
+        a->controllers[a->controller_count++] = word;
+    }
+    return RC_OK;
+}
+
+static enum rc start_loop(struct agent *a, struct err *err)
+{
+    static const int signals[2] = { SIGTERM, SIGINT };
+
+    evthread_use_pthreads();
+    a->base = event_base_new();
+    if (!a->base) {
+        return err_set(err, RC_NO_MEMORY, "no event loop");
+    }
+    for (int i = 0; i < 2; i++) {
+        a->signals[i] = evsignal_new(a->base, signals[i], on_signal, a->base);
+        if (!a->signals[i] || event_add(a->signals[i], NULL) != 0) {
+            return err_set(err, RC_NO_MEMORY, "no signal handler");
+        }
+    }
+    return rpc_loop_new(a->base, &a->loop, err);
+}
+
+static enum rc start_link(struct agent *a, struct err *err)
+{
+    struct link_config config = {
+        .loop = a->loop,
+        .controllers = a->controllers,
+        .controller_count = a->controller_count,
+        .tls = a->options.plain_text ? NULL : &a->tls,
+        .tls_name = a->options.tls_name[0] ? a->options.tls_name : NULL,
+    };
+
+    a->tls.ca_file = a->options.tls_ca;
+    a->tls.cert_file = a->options.tls_cert;
+    a->tls.key_file = a->options.tls_key;
+    if (config.tls) {
+        enum rc rc = rpc_tls_check(config.tls, false, err);
+
+        if (rc != RC_OK) {
+            return rc;
+        }
+    }
+    return link_new(&config, &shell_link_events, a->shell, &a->link, err);
+}
+
+static enum rc start(struct agent *a, struct err *err)
+{
+    struct session_config config = {
+        .device_kind = DEVICE_X86,
+        .redial_min_ms = a->options.redial_min_ms,
+        .redial_max_ms = a->options.redial_max_ms,
+        .write_timeout_ms = a->options.write_timeout_ms,
+        .writes_in_flight = a->options.writes_in_flight,
+    };
+    enum rc rc = read_controllers(a, err);
+
+    snprintf(config.device_id, sizeof(config.device_id), "%s", a->options.device_id);
+    config.controller_count = a->controller_count;
+    rc = rc == RC_OK ? start_loop(a, err) : rc;
+    rc = rc == RC_OK ? shell_new(a->base, &config, &a->shell, err) : rc;
+    rc = rc == RC_OK ? start_link(a, err) : rc;
+    rc = rc == RC_OK
+             ? driver_gateway_new(a->loop, a->options.gateway, &shell_driver_events,
+                                  a->shell, &a->driver, err)
+             : rc;
+    if (rc == RC_OK) {
+        shell_start(a->shell, a->driver, a->link);
+    }
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    struct agent a = { 0 };
+    struct err err = { 0 };
+    int code = config_start(&options_table, argc, argv, &a.options);
+
+    if (code >= 0) {
+        return code;
+    }
+    log_set_level((enum log_level)a.options.log_level);
+    signal(SIGPIPE, SIG_IGN);
+    if (start(&a, &err) != RC_OK) {
+        log_error("agent does not start", "cause=\"%s\"", err.msg);
+        return 1;
+    }
+    log_info("agent runs", "device=%s controllers=%s gateway=%s", a.options.device_id,
+             a.options.controllers, a.options.gateway);
+    event_base_dispatch(a.base);
+    shell_free(a.shell); /* cancels; the last callbacks come in one more turn */
+    event_base_loop(a.base, EVLOOP_NONBLOCK);
+    rpc_loop_free(a.loop);
+    for (int i = 0; i < 2; i++) {
+        event_free(a.signals[i]);
+    }
+    event_base_free(a.base);
+    return 0;
+}

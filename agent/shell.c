@@ -1,0 +1,223 @@
+#include "agent/shell.h"
+
+#include "proto/base/log.h"
+
+#include <event2/event.h>
+#include <stdlib.h>
+#include <time.h>
+
+struct shell {
+    struct session *session;
+    struct driver *driver;
+    struct link *link;
+    struct event *wake;
+};
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static void carry_out(struct shell *s, const struct session_out *out)
+{
+    switch (out->kind) {
+    case SESSION_DIAL:
+        link_dial(s->link, out->dial.index, out->dial.redirect);
+        break;
+    case SESSION_HANGUP:
+        link_hangup(s->link);
+        break;
+    case SESSION_SEND:
+        link_send(s->link, &out->send);
+        break;
+    case SESSION_WRITE:
+        s->driver->cls->write(s->driver, &out->write);
+        break;
+    case SESSION_CONFIGURE:
+        s->driver->cls->configure(s->driver, out->configure.id, out->configure.term,
+                                  out->configure.config);
+        break;
+    case SESSION_READ:
+        s->driver->cls->read(s->driver);
+        break;
+    case SESSION_POLL_TOTALS:
+        s->driver->cls->poll_totals(s->driver);
+        break;
+    case SESSION_LOG:
+        LOG_AT((enum log_level)out->log.level, out->log.event, "%s", out->log.text);
+        break;
+    }
+}
+
+static void sleep_until_next(struct shell *s, uint64_t now)
+{
+    uint64_t wake = session_next_wake(s->session);
+    uint64_t pause = wake <= now ? 0 : wake - now;
+    struct timeval tv = { (time_t)(pause / 1000), (suseconds_t)(pause % 1000) * 1000 };
+
+    if (wake == UINT64_MAX) {
+        event_del(s->wake);
+    } else {
+        event_add(s->wake, &tv);
+    }
+}
+
+static void step(struct shell *s, const struct session_in *in)
+{
+    uint64_t now = now_ms();
+    struct session_out out;
+
+    session_step(s->session, now, in);
+    while (session_next_out(s->session, &out)) {
+        carry_out(s, &out);
+        session_out_fini(&out);
+    }
+    sleep_until_next(s, now);
+}
+
+static void on_wake(evutil_socket_t fd, short what, void *arg)
+{
+    struct session_in in = { .kind = SESSION_TICK };
+
+    (void)fd;
+    (void)what;
+    step(arg, &in);
+}
+
+/* ---- the device's events ---- */
+
+static void on_device_up(void *ctx, const struct device_state *state)
+{
+    struct session_in in = { .kind = SESSION_DEVICE_UP, .state = state };
+
+    step(ctx, &in);
+}
+
+static void on_device_down(void *ctx, const struct err *cause)
+{
+    struct session_in in = { .kind = SESSION_DEVICE_DOWN, .cause = cause };
+
+    step(ctx, &in);
+}
+
+static void on_device_done(void *ctx, const struct driver_done *done)
+{
+    struct session_in in = { .kind = SESSION_DEVICE_DONE, .done = done };
+
+    step(ctx, &in);
+}
+
+static void on_device_rows(void *ctx, const uint8_t *batch, size_t len)
+{
+    struct session_in in = { .kind = SESSION_DEVICE_ROWS };
+
+    in.rows.batch = batch;
+    in.rows.len = len;
+    step(ctx, &in);
+}
+
+static void on_device_read_end(void *ctx, enum rc rc, const struct err *err)
+{
+    struct session_in in = { .kind = SESSION_DEVICE_READ_END, .read_rc = rc };
+
+    if (rc != RC_OK) {
+        log_warn("read-back failed", "cause=\"%s\"", err->msg);
+    }
+    step(ctx, &in);
+}
+
+static void on_device_totals(void *ctx, const struct device_totals *totals)
+{
+    struct session_in in = { .kind = SESSION_DEVICE_TOTALS, .totals = totals };
+
+    step(ctx, &in);
+}
+
+const struct driver_events shell_driver_events = {
+    .up = on_device_up,
+    .down = on_device_down,
+    .done = on_device_done,
+    .rows = on_device_rows,
+    .read_end = on_device_read_end,
+    .totals = on_device_totals,
+};
+
+/* ---- the link's events ---- */
+
+static void on_link_up(void *ctx)
+{
+    struct session_in in = { .kind = SESSION_LINK_UP };
+
+    step(ctx, &in);
+}
+
+static void on_link_message(void *ctx, const struct ctl_msg *msg)
+{
+    struct session_in in = { .kind = SESSION_LINK_MSG, .ctl = msg };
+
+    step(ctx, &in);
+}
+
+static void on_link_down(void *ctx, const struct err *cause)
+{
+    struct session_in in = { .kind = SESSION_LINK_DOWN, .cause = cause };
+
+    step(ctx, &in);
+}
+
+const struct link_events shell_link_events = {
+    .up = on_link_up,
+    .message = on_link_message,
+    .down = on_link_down,
+};
+
+/* ---- life ---- */
+
+enum rc shell_new(struct event_base *base, const struct session_config *config,
+                  struct shell **ret, struct err *err)
+{
+    struct shell *s = calloc(1, sizeof(*s));
+
+    if (s) {
+        s->session = session_new(config);
+        s->wake = event_new(base, -1, 0, on_wake, s);
+    }
+    if (!s || !s->session || !s->wake) {
+        shell_free(s);
+        return err_set(err, RC_NO_MEMORY, "agent: no memory");
+    }
+    *ret = s;
+    return RC_OK;
+}
+
+void shell_start(struct shell *s, struct driver *driver, struct link *link)
+{
+    s->driver = driver;
+    s->link = link;
+    driver->cls->open(driver);
+    event_active(s->wake, EV_TIMEOUT, 0);
+}
+
+void shell_free(struct shell *s)
+{
+    if (!s) {
+        return;
+    }
+    link_free(s->link);
+    if (s->driver) {
+        s->driver->cls->close(s->driver);
+    }
+    if (s->wake) {
+        event_free(s->wake);
+    }
+    session_free(s->session);
+    free(s);
+}
+
+struct session_status shell_status(const struct shell *s)
+{
+    return session_status(s->session);
+}

@@ -1,0 +1,29 @@
+/*
+ * shell - the agent's one loop: feeds the session and carries out what it wants, on the
+ * link to the controller and on the driver of the device.
+ *
+ * It also logs what the session has to say.  The loop's thread.
+ */
+#pragma once
+
+#include "agent/driver/driver.h"
+#include "agent/link.h"
+#include "agent/session/session.h"
+
+struct event_base;
+struct shell;
+
+enum rc shell_new(struct event_base *base, const struct session_config *config,
+                  struct shell **ret, struct err *err);
+
+/* What to give the driver and the link when they are made. */
+extern const struct driver_events shell_driver_events;
+extern const struct link_events shell_link_events;
+
+/* Takes both and begins. */
+void shell_start(struct shell *s, struct driver *driver, struct link *link);
+
+/* Closes both.  The device goes on as it is. */
+void shell_free(struct shell *s);
+
+struct session_status shell_status(const struct shell *s);
