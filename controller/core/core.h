@@ -25,13 +25,16 @@
 struct core;
 
 struct core_config {
-    uint64_t term;              /* of this leadership: the store's */
-    uint32_t beat_ms;           /* ARCHITECTURE: max(100 ms, nodes/1000 s) */
-    uint32_t silent_beats;      /* beats missed until a device is silent; default 3 */
+    uint64_t term;               /* of this leadership: the store's */
+    uint32_t beat_ms;            /* ARCHITECTURE: max(100 ms, nodes/1000 s) */
+    uint32_t silent_beats;       /* beats missed until a device is silent; default 3 */
     uint32_t session_timeout_ms; /* no answer to a QUERY or BATCH for so long ends it */
-    uint32_t request_keep_ms;   /* request ids; default 600,000 */
-    uint32_t vni_quarantine_ms; /* a freed VNI is not reused before; default 0 */
-    uint32_t max_in_flight;     /* store transactions; further commands wait in order */
+    uint32_t request_keep_ms;    /* request ids; default 600,000 */
+    uint32_t vni_quarantine_ms;  /* a freed VNI is not reused before; default 0 */
+    uint32_t max_in_flight;     /* store transactions, at most 32; more wait in order */
+    uint32_t checkpoint_bytes;  /* of journal, then pages are written; default 32 MiB */
+    uint32_t checkpoint_age_ms; /* or when the oldest record is so old; 600,000 */
+    uint32_t checkpoint_idle_ms; /* or nothing was committed for so long; 5,000 */
 };
 
 void core_config_default(struct core_config *c);
@@ -42,23 +45,23 @@ void core_free(struct core *c);
 /* ---- inputs ---- */
 
 enum command_kind {
-    COMMAND_ENTRIES,        /* a batch of entries, tenants included; all or nothing */
+    COMMAND_ENTRIES, /* a batch of entries, tenants included; all or nothing */
     COMMAND_PUT_REGION,
     COMMAND_PUT_CLUSTER,
     COMMAND_DELETE_CLUSTER, /* CONFLICT while tenants or nodes name it */
     COMMAND_PUT_NODE,
     COMMAND_DELETE_NODE,
-    COMMAND_WAIT,           /* answer when `wait.revision` is applied */
+    COMMAND_WAIT, /* answer when `wait.revision` is applied */
 };
 
 struct command {
     uint64_t token; /* the caller's; comes back in the reply */
     enum command_kind kind;
-    char who[64];          /* for the audit log */
-    char request_id[64];   /* "" = none; a repeat returns the first result */
-    bool dry_run;          /* all checks, no change */
-    bool confirm;          /* the caller confirms a mass delete */
-    uint64_t if_revision;  /* object's or VNI's mod revision must equal; 0 = any */
+    char who[64];         /* for the audit log */
+    char request_id[64];  /* "" = none; a repeat returns the first result */
+    bool dry_run;         /* all checks, no change */
+    bool confirm;         /* the caller confirms a mass delete */
+    uint64_t if_revision; /* object's or VNI's mod revision must equal; 0 = any */
     union {
         struct {
             struct blob *ops; /* PUT and DELETE runs; checked again by the core */
@@ -66,20 +69,20 @@ struct command {
             uint8_t import_digest[16]; /* resume token: all zero = not an import */
             uint64_t import_next_line;
         } entries;
-        struct region region;
+        const struct region *region; /* large, so borrowed */
         struct cluster cluster;
         struct node node;
         char name[64]; /* deletes */
         struct {
             uint64_t revision;
             char cluster[CLUSTER_NAME_MAX + 1]; /* "" = all */
-            uint64_t deadline_ms; /* on core_step's clock */
+            uint64_t deadline_ms;               /* on core_step's clock */
         } wait;
     };
 };
 
 enum core_in_kind {
-    CORE_LOADED,  /* a store_range reply's keys, in order, while starting */
+    CORE_LOADED,  /* keys of core_load_range(), in order, while starting */
     CORE_READY,   /* everything up to `revision` was loaded: begin to serve */
     CORE_COMMAND, /* borrows; keeps blobs by reference */
     CORE_STORE_EVENT,
@@ -115,6 +118,9 @@ struct core_in {
     };
 };
 
+/* What the shell reads from the store and feeds as CORE_LOADED before CORE_READY. */
+void core_load_range(struct store_key *ret_from, struct store_key *ret_end);
+
 /* `now_ms` is monotonic and never goes back; `unix_ms` is for records only. */
 void core_step(struct core *c, uint64_t now_ms, uint64_t unix_ms,
                const struct core_in *in);
@@ -131,13 +137,13 @@ enum core_effect_kind {
 
 struct core_reply {
     uint64_t token;
-    struct err err;        /* RC_OK, or why not */
-    uint32_t bad_index;    /* ENTRIES: the entry that broke the rule; UINT32_MAX = none */
-    uint64_t revision;     /* of the change */
+    struct err err;     /* RC_OK, or why not */
+    uint32_t bad_index; /* ENTRIES: the entry that broke the rule; UINT32_MAX = none */
+    uint64_t revision;  /* of the change */
     struct rows_change counts;
-    bool repeated;         /* the request id was seen before: the first result */
-    bool applied;          /* every online node of every group it touches has it */
-    char missing[512];     /* WAIT at its deadline: nodes that have not, comma-separated */
+    bool repeated;     /* the request id was seen before: the first result */
+    bool applied;      /* every online node of every group it touches has it */
+    char missing[512]; /* WAIT at its deadline: nodes that have not, comma-separated */
 };
 
 struct core_effect {
@@ -170,6 +176,9 @@ uint64_t core_next_wake(const struct core *c); /* now_ms of the next needed TICK
 /* ---- reads: committed state, pure, same thread; borrowed until the next step ---- */
 
 bool core_is_ready(const struct core *c);
+/* Not null: what is stored is damaged, or another controller leads; it serves no more
+ * and the shell ends the process. */
+const struct err *core_failure(const struct core *c);
 uint64_t core_revision(const struct core *c);
 
 const struct region *core_region(const struct core *c); /* null before the first put */
@@ -187,7 +196,7 @@ struct tenant_status {
     char cluster[CLUSTER_NAME_MAX + 1];
     char name[TENANT_NAME_MAX + 1];
     uint32_t route_count, vm_nc_count;
-    uint64_t mod_revision; /* last change of any of its entries; 0 = before a restart */
+    uint64_t mod_revision; /* last change of any of its entries, or of the start */
 };
 enum rc core_tenant(const struct core *c, uint32_t vni, struct tenant_status *ret);
 /* Smallest tenant VNI >= `from`; 0 = none. */
@@ -195,9 +204,12 @@ uint32_t core_tenant_next(const struct core *c, uint32_t from);
 /* Committed rows of a VNI; null = none. */
 struct rows *core_rows(const struct core *c, uint32_t vni, enum table_id table);
 uint64_t core_count(const struct core *c, enum table_id table);
-struct digest core_digest(const struct core *c, enum table_id table); /* of the intent */
+struct digest core_digest(const struct core *c,
+                          enum table_id table); /* of the intent */
 struct digest core_group_digest(const struct core *c, const char *cluster,
                                 enum table_id table);
+/* What the nodes of a cluster are to hold; null: no such cluster.  Borrowed. */
+const struct table_set *core_group_desired(const struct core *c, const char *cluster);
 /* Resume token of an import: 0 = begin, else the next line (1-based). */
 uint64_t core_import_next_line(const struct core *c, const uint8_t digest[16]);
 
@@ -218,12 +230,13 @@ struct node_status {
     uint64_t last_seen_ms; /* core_step's clock; 0 = never */
     uint64_t rx_packets, tx_packets, rx_bytes, tx_bytes, drops;
 };
-enum rc core_node_status(const struct core *c, const char *node, struct node_status *ret);
+enum rc core_node_status(const struct core *c, const char *node,
+                         struct node_status *ret);
 
 /* What happens to a packet, hop by hop (CONTROL, Interfaces).  Pure. */
 enum trace_kind {
-    TRACE_TENANT,  /* the VNI's tenant and home */
-    TRACE_ROUTE,   /* the entry that decides in `vni` */
+    TRACE_TENANT, /* the VNI's tenant and home */
+    TRACE_ROUTE,  /* the entry that decides in `vni` */
     TRACE_VM_NC,
     TRACE_FORWARD, /* final outer destination and VNI */
     TRACE_DROP,    /* with the reason's name, as the data plane counts it */

@@ -1,0 +1,234 @@
+/*
+ * commit: what a store event makes of the region.
+ *
+ * The tip has a change already when its event comes; committing it moves the view that
+ * readers see, the counts and digests, the peers, and then every group's desired set.
+ */
+#include "controller/core/core_internal.h"
+
+struct rows *committed_rows(const struct core *c, uint32_t vni, enum table_id table)
+{
+    struct map_slot *slot = map_find(&c->overlay, row_set_key(vni, (uint8_t)table));
+
+    return slot ? (struct rows *)(uintptr_t)slot->a
+                : table_set_rows(c->tip, vni, table);
+}
+
+void overlay_add(struct core *c, const struct change_list *l, uint64_t tag)
+{
+    for (uint32_t i = 0; i < l->count; i++) {
+        const struct table_change *ch = &l->at[i];
+        struct map_slot *slot =
+            core_need(map_add(&c->overlay, row_set_key(ch->vni, ch->table)));
+
+        if (slot->b == 0) {
+            slot->a = (uintptr_t)rows_ref(ch->before);
+        }
+        slot->b = tag;
+        if (ch->table == TABLE_TENANT && !ch->after) {
+            c->tenants_gone++;
+        }
+    }
+}
+
+void overlay_clear(struct core *c)
+{
+    struct map_slot *slot;
+    uint32_t at = 0;
+
+    while ((slot = map_each(&c->overlay, &at))) {
+        rows_unref((struct rows *)(uintptr_t)slot->a);
+    }
+    map_fini(&c->overlay);
+    c->tenants_gone = 0;
+}
+
+static void overlay_commit(struct core *c, const struct table_change *ch, uint64_t tag)
+{
+    struct map_slot *slot = map_find(&c->overlay, row_set_key(ch->vni, ch->table));
+
+    if (!slot) {
+        return;
+    }
+    rows_unref((struct rows *)(uintptr_t)slot->a);
+    if (slot->b == tag) {
+        map_remove(&c->overlay, slot);
+    } else {
+        slot->a = (uintptr_t)rows_ref(ch->after);
+    }
+}
+
+static void commit_change(struct core *c, uint64_t revision, uint64_t tag,
+                          const struct table_change *ch)
+{
+    struct map_slot *slot;
+
+    checkpoint_note(c, ch->vni, ch->table, ch->before);
+    c->count[ch->table] += (uint64_t)rows_count(ch->after) - rows_count(ch->before);
+    c->digest[ch->table] += rows_digest(ch->after) - rows_digest(ch->before);
+    if (tag) {
+        overlay_commit(c, ch, tag);
+        if (ch->table == TABLE_TENANT && !ch->after) {
+            c->tenants_gone--;
+        }
+    }
+    if (ch->table == TABLE_VXLAN_ROUTE) {
+        peer_index_update(&c->peers, ch->vni, ch->before, ch->after);
+    }
+    slot = core_need(map_add(&c->revisions, ch->vni));
+    slot->a = revision;
+}
+
+void commit_changes(struct core *c, uint64_t revision, uint64_t tag,
+                    const struct change_list *l)
+{
+    c->revision = revision;
+    for (uint32_t i = 0; i < l->count; i++) {
+        commit_change(c, revision, tag, &l->at[i]);
+    }
+    project_changes(c, revision, l);
+}
+
+static bool same_vips(const struct cluster *a, const struct cluster *b)
+{
+    return ip_compare(&a->vip_v4, &b->vip_v4) == 0 &&
+           ip_compare(&a->vip_v6, &b->vip_v6) == 0;
+}
+
+void commit_object(struct core *c, uint64_t revision, const struct object_change *ch)
+{
+    const struct cluster *old = NULL;
+    struct cluster before = { 0 };
+
+    c->revision = revision;
+    if (ch->kind == COMMAND_PUT_CLUSTER) {
+        old = objects_cluster(&c->objects, ch->cluster.name);
+        before = old ? *old : before;
+    }
+    core_must(objects_apply(&c->objects, ch, revision));
+    switch (ch->kind) {
+    case COMMAND_PUT_CLUSTER:
+        if (!old) {
+            group_add(c, ch->cluster.name);
+        } else if (!same_vips(&before, &ch->cluster)) {
+            project_cluster(c, revision, group_find(c, ch->cluster.name));
+        }
+        break;
+    case COMMAND_DELETE_CLUSTER:
+        group_remove(c, ch->name);
+        break;
+    case COMMAND_PUT_NODE:
+        device_add(c, ch->node.name);
+        break;
+    case COMMAND_DELETE_NODE:
+        device_remove(c, ch->name);
+        break;
+    default:
+        break;
+    }
+    sessions_objects_changed(c);
+}
+
+/* ---- what others wrote: we follow ---- */
+
+static void foreign_journal(struct core *c, uint64_t revision,
+                            const struct store_kv *kv, uint64_t seq)
+{
+    struct change_list l = { 0 };
+    struct rows_change total = { 0 };
+    struct err err = { 0 };
+    uint32_t count;
+    uint32_t index;
+
+    if (batch_check(kv->value->data, kv->value->len, false, &count, &index, &err) ||
+        table_set_apply(c->tip, kv->value->data, kv->value->len, &l, &total, &err)) {
+        /* Nothing half-known may be served. */
+        err_wrap(&err, err.code, "journal record %llu", (unsigned long long)seq);
+        c->failure = err;
+        core_depose(c, err.msg);
+        change_list_fini(&l);
+        return;
+    }
+    core_must(!batch_drop_tenants(c->tip, &l, &total));
+    tip_follow(c, &l, false);
+    commit_changes(c, revision, 0, &l);
+    checkpoint_journal(c, kv->value->len);
+    c->committed_seq = seq;
+    c->next_seq = seq + 1;
+    change_list_fini(&l);
+}
+
+static bool foreign_object(const struct store_kv *kv, struct object_change *ret)
+{
+    char text[STORE_KEY_MAX + 1] = "";
+    const char *name;
+    const char *slash;
+    struct err err;
+
+    memcpy(text, kv->key.bytes, kv->key.len);
+    slash = strchr(text + 3, '/');
+    name = slash ? slash + 1 : "";
+    *ret = (struct object_change){ .kind = COMMAND_ENTRIES };
+    if (strcmp(text, "/o/region") == 0 && kv->value) {
+        ret->region = core_need(calloc(1, sizeof(*ret->region)));
+        ret->kind = COMMAND_PUT_REGION;
+        return !region_unpack(kv->value->data, kv->value->len, ret->region, &err);
+    }
+    if (strncmp(text, "/o/cluster/", 11) == 0) {
+        ret->kind = kv->value ? COMMAND_PUT_CLUSTER : COMMAND_DELETE_CLUSTER;
+        if (kv->value) {
+            return !cluster_unpack(kv->value->data, kv->value->len, &ret->cluster,
+                                   &err);
+        }
+    } else if (strncmp(text, "/o/node/", 8) == 0) {
+        ret->kind = kv->value ? COMMAND_PUT_NODE : COMMAND_DELETE_NODE;
+        if (kv->value) {
+            return !node_unpack(kv->value->data, kv->value->len, &ret->node, &err);
+        }
+    } else {
+        return false;
+    }
+    memcpy(ret->name, name, strnlen(name, sizeof(ret->name) - 1));
+    return true;
+}
+
+void commit_foreign(struct core *c, const struct store_event *ev)
+{
+    struct object_change ch;
+    struct err err;
+    uint64_t seq;
+
+    if (c->queue.head && c->queue.flying > 0) {
+        queue_undo(c,
+                   c->queue.head); /* whatever flies will fail: the term has changed */
+        c->queue.is_draining = c->queue.answers > 0;
+    }
+    c->revision = ev->revision;
+    for (uint32_t i = 0; i < ev->kv_count && c->phase != PHASE_DEPOSED; i++) {
+        const struct store_kv *kv = &ev->kvs[i];
+
+        switch (record_kind(&kv->key)) {
+        case 'j':
+            if (record_is_journal(kv, &seq)) {
+                foreign_journal(c, ev->revision, kv, seq);
+            }
+            break;
+        case 'o':
+            if (foreign_object(kv, &ch)) {
+                core_must(objects_apply(&c->tip_objects, &ch, ev->revision));
+                commit_object(c, ev->revision, &ch);
+            }
+            object_change_fini(&ch);
+            break;
+        case 'r':
+        case 'i':
+        case 'f':
+            if (kv->value) {
+                results_load(c, kv, &err);
+            }
+            break;
+        default:
+            break;
+        }
+    }
+}

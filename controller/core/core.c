@@ -1,0 +1,341 @@
+/* core: one input in, effects out. */
+#include "controller/core/core_internal.h"
+
+#include "proto/base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define IN_FLIGHT_MAX 32
+#define LATE_MS       200
+
+void core_config_default(struct core_config *c)
+{
+    *c = (struct core_config){
+        .beat_ms = 1000,
+        .silent_beats = 3,
+        .session_timeout_ms = 30000,
+        .request_keep_ms = 600000,
+        .max_in_flight = 16,
+        .checkpoint_bytes = 32u << 20,
+        .checkpoint_age_ms = 600000,
+        .checkpoint_idle_ms = 5000,
+    };
+}
+
+struct core *core_new(const struct core_config *config)
+{
+    struct core *c = calloc(1, sizeof(*c));
+
+    if (!c) {
+        return NULL;
+    }
+    c->config = *config;
+    if (c->config.max_in_flight == 0 || c->config.max_in_flight > IN_FLIGHT_MAX) {
+        c->config.max_in_flight = IN_FLIGHT_MAX;
+    }
+    c->effects_tail = &c->effects;
+    c->pump_is_idle = true;
+    c->tip = table_set_new();
+    if (!c->tip || !peer_index_init(&c->tip_peers) || !peer_index_init(&c->peers)) {
+        core_free(c);
+        return NULL;
+    }
+    return c;
+}
+
+void core_free(struct core *c)
+{
+    struct core_effect e;
+
+    if (!c) {
+        return;
+    }
+    while (core_next_effect(c, &e)) {
+        core_effect_fini(&e);
+    }
+    queue_fini(c);
+    waits_fini(c);
+    devices_fini(c);
+    groups_fini(c);
+    results_fini(&c->results);
+    checkpoint_fini(c);
+    overlay_clear(c);
+    rows_unref(c->load.rows);
+    peer_index_fini(&c->tip_peers);
+    peer_index_fini(&c->peers);
+    map_fini(&c->tip_homes);
+    map_fini(&c->revisions);
+    objects_fini(&c->objects);
+    objects_fini(&c->tip_objects);
+    table_set_free(c->tip);
+    free(c);
+}
+
+uint64_t text_hash(const char *text)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a, 64 bit */
+
+    for (; *text; text++) {
+        hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
+    }
+    return hash ? hash : 1;
+}
+
+void core_load_range(struct store_key *ret_from, struct store_key *ret_end)
+{
+    record_load_range(ret_from, ret_end);
+}
+
+/* ---- effects ---- */
+
+struct core_effect *effect_add(struct core *c, enum core_effect_kind kind)
+{
+    struct effect_node *n = core_need(calloc(1, sizeof(*n)));
+
+    n->effect.kind = kind;
+    *c->effects_tail = n;
+    c->effects_tail = &n->next;
+    return &n->effect;
+}
+
+void effect_reply(struct core *c, const struct core_reply *reply)
+{
+    effect_add(c, CORE_REPLY)->reply = *reply;
+}
+
+void effect_log(struct core *c, int level, const char *event, const char *fmt, ...)
+{
+    struct core_effect *e = effect_add(c, CORE_LOG);
+    va_list args;
+
+    e->log.level = level;
+    snprintf(e->log.event, sizeof(e->log.event), "%s", event);
+    va_start(args, fmt);
+    vsnprintf(e->log.text, sizeof(e->log.text), fmt, args);
+    va_end(args);
+}
+
+void effect_close(struct core *c, uint64_t session, enum rc rc, const char *fmt, ...)
+{
+    struct core_effect *e = effect_add(c, CORE_CLOSE);
+    char text[sizeof(e->close.why.msg)];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    e->close.session = session;
+    err_set(&e->close.why, rc, "%s", text);
+}
+
+bool core_next_effect(struct core *c, struct core_effect *ret)
+{
+    struct effect_node *n = c->effects;
+
+    if (!n) {
+        return false;
+    }
+    *ret = n->effect;
+    c->effects = n->next;
+    if (!c->effects) {
+        c->effects_tail = &c->effects;
+    }
+    free(n);
+    return true;
+}
+
+void core_effect_fini(struct core_effect *e)
+{
+    if (e->kind == CORE_TXN) {
+        store_txn_free(e->txn);
+        e->txn = NULL;
+    } else if (e->kind == CORE_SEND) {
+        ctl_msg_fini(&e->send.msg);
+    }
+}
+
+/* ---- steps ---- */
+
+void core_depose(struct core *c, const char *why)
+{
+    if (c->phase == PHASE_DEPOSED || c->phase == PHASE_FAILED) {
+        return;
+    }
+    c->phase = PHASE_DEPOSED;
+    if (!c->failure.code) {
+        err_set(&c->failure, RC_STALE, "%s", why);
+    }
+    effect_log(c, LOG_ERROR, "leadership lost", "term=%llu cause=\"%s\"",
+               (unsigned long long)c->config.term, c->failure.msg);
+    queue_fail_all(c, RC_UNREACHABLE, c->failure.msg);
+    waits_fail_all(c, RC_UNREACHABLE, c->failure.msg);
+    for (const struct session *s = c->sessions; s; s = s->next) {
+        effect_close(c, s->id, RC_UNREACHABLE, "%s", c->failure.msg);
+    }
+    while (c->sessions) {
+        sessions_drop(c);
+    }
+}
+
+static void term_done(struct core *c, const struct store_done *done)
+{
+    if (done->rc) {
+        c->failure = done->err;
+        core_depose(c, "the term could not be written");
+        return;
+    }
+    c->fence = done->revision;
+    c->phase = PHASE_SERVING;
+    effect_log(c, LOG_INFO, "serving",
+               "term=%llu revision=%llu tenants=%llu routes=%llu vm_nc=%llu",
+               (unsigned long long)c->config.term, (unsigned long long)c->revision,
+               (unsigned long long)c->count[TABLE_TENANT],
+               (unsigned long long)c->count[TABLE_VXLAN_ROUTE],
+               (unsigned long long)c->count[TABLE_VM_NC]);
+}
+
+static void store_done(struct core *c, const struct store_done *done)
+{
+    switch (tag_kind(done->tag)) {
+    case TAG_TERM:
+        term_done(c, done);
+        break;
+    case TAG_CHECKPOINT:
+        checkpoint_done(c, done);
+        break;
+    default:
+        queue_done(c, done);
+        break;
+    }
+}
+
+static bool is_newer_term(const struct core *c, const struct store_event *ev)
+{
+    const struct store_key term = record_key_meta("term");
+
+    for (uint32_t i = 0; i < ev->kv_count; i++) {
+        if (store_key_compare(&ev->kvs[i].key, &term) == 0 && ev->kvs[i].value) {
+            struct reader r = reader_of(ev->kvs[i].value->data, ev->kvs[i].value->len);
+
+            return read_u64(&r) > c->config.term;
+        }
+    }
+    return false;
+}
+
+static void store_event(struct core *c, const struct store_event *ev)
+{
+    if (c->phase == PHASE_LOADING || c->phase == PHASE_FAILED ||
+        ev->revision <= c->revision) {
+        return; /* what is loaded has it already */
+    }
+    if (ev->tag != 0 && tag_kind(ev->tag) != TAG_COMMAND) {
+        c->revision = ev->revision;
+        return;
+    }
+    if (ev->tag != 0) {
+        queue_event(c, ev);
+        return;
+    }
+    commit_foreign(c, ev);
+    if (is_newer_term(c, ev)) {
+        core_depose(c, "another controller has taken over");
+    }
+}
+
+/* One slice of what is to be done, each kind in its turn. */
+static void work(struct core *c)
+{
+    static bool (*const slices[])(struct core *) = { queue_work, sessions_pump,
+                                                     checkpoint_work };
+
+    for (unsigned i = 0; i < 3; i++) {
+        if (slices[c->turn++ % 3](c)) {
+            return;
+        }
+    }
+}
+
+static void command(struct core *c, const struct command *cmd)
+{
+    if (cmd->kind == COMMAND_WAIT) {
+        waits_add(c, cmd);
+    } else {
+        queue_add(c, cmd);
+    }
+}
+
+static void tick(struct core *c)
+{
+    sessions_tick(c);
+    if (c->queue.probe_at_ms && c->queue.probe_at_ms <= c->now_ms) {
+        queue_probe(c);
+    }
+}
+
+void core_step(struct core *c, uint64_t now_ms, uint64_t unix_ms,
+               const struct core_in *in)
+{
+    /* Our own lateness is no fault of a device.  (A little is usual, and must not put
+     * a deadline off for ever.) */
+    if (c->promised_ms && now_ms > c->promised_ms + LATE_MS) {
+        sessions_extend(c, now_ms - c->promised_ms);
+    }
+    c->now_ms = now_ms;
+    c->unix_ms = unix_ms;
+    switch (in->kind) {
+    case CORE_LOADED:
+        if (c->phase == PHASE_LOADING) {
+            load_kvs(c, in->loaded.kvs, in->loaded.count);
+        }
+        break;
+    case CORE_READY:
+        load_ready(c, in->ready_revision);
+        break;
+    case CORE_COMMAND:
+        command(c, in->command);
+        break;
+    case CORE_STORE_EVENT:
+        store_event(c, in->event);
+        break;
+    case CORE_STORE_DONE:
+        store_done(c, in->done);
+        break;
+    case CORE_SESSION_OPEN:
+    case CORE_SESSION_MSG:
+    case CORE_SESSION_CLOSED:
+        sessions_input(c, in);
+        break;
+    case CORE_LIVENESS:
+        sessions_liveness(c, in->liveness.device_id, in->liveness.is_silent);
+        break;
+    case CORE_TICK:
+    case CORE_CONTINUE:
+        break;
+    }
+    tick(c);
+    if (c->phase == PHASE_SERVING) {
+        work(c);
+        waits_check(c);
+    }
+    c->promised_ms = core_has_work(c) ? 0 : core_next_wake(c);
+}
+
+bool core_has_work(const struct core *c)
+{
+    return queue_has_work(c) || (c->phase == PHASE_SERVING && sessions_have_work(c)) ||
+           checkpoint_has_work(c);
+}
+
+uint64_t core_next_wake(const struct core *c)
+{
+    uint64_t wakes[] = { sessions_wake(c), waits_wake(c), checkpoint_wake(c),
+                         c->queue.probe_at_ms ? c->queue.probe_at_ms : UINT64_MAX };
+    uint64_t wake = UINT64_MAX;
+
+    for (unsigned i = 0; i < 4; i++) {
+        wake = wakes[i] < wake ? wakes[i] : wake;
+    }
+    return wake;
+}

@@ -1,0 +1,484 @@
+/*
+ * core_internal - what the files of controller/core share and nobody else includes.
+ *
+ *   tip        committed state and everything in flight: what commands are checked
+ *              against (table_set, objects, peers)
+ *   committed  the tip, but for the (VNI, table)s in `overlay`; objects and peers of
+ *              its own
+ *
+ * Memory: a command that cannot get memory is refused.  Once a change is durable it
+ * must take effect, so there core_need() ends the process, which starts again from
+ * what is stored.
+ */
+#pragma once
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "controller/core/core.h"
+#include "controller/core/map.h"
+#include "controller/core/record.h"
+#include "controller/sync/sync.h"
+
+/* Ends the process when memory that must be had is not: see above. */
+static inline void *core_need(void *memory)
+{
+    if (!memory) {
+        abort();
+    }
+    return memory;
+}
+
+static inline void core_must(bool done)
+{
+    if (!done) {
+        abort();
+    }
+}
+
+static inline uint64_t row_set_key(uint32_t vni, uint8_t table)
+{
+    return (uint64_t)vni << 8 | table;
+}
+
+/* ---- objects.c: region, clusters and nodes, by name ---- */
+
+struct objects {
+    bool has_region;
+    struct region region;
+    uint64_t region_revision;
+    struct cluster *clusters; /* sorted by name */
+    uint64_t *cluster_revisions;
+    uint32_t cluster_count;
+    struct node *nodes;
+    uint64_t *node_revisions;
+    uint32_t node_count;
+};
+
+#define REVISION_IN_FLIGHT UINT64_MAX
+
+struct object_change {
+    enum command_kind kind; /* PUT_… or DELETE_…; COMMAND_ENTRIES: none */
+    union {
+        struct region *region; /* owned */
+        struct cluster cluster;
+        struct node node;
+        char name[64];
+    };
+};
+void object_change_fini(struct object_change *ch);
+
+void objects_fini(struct objects *o);
+bool objects_copy(const struct objects *from, struct objects *ret);
+const struct cluster *objects_cluster(const struct objects *o, const char *name);
+const struct node *objects_node(const struct objects *o, const char *name);
+uint64_t objects_revision(const struct objects *o, const char *kind, const char *name);
+/* False: no memory. */
+bool objects_apply(struct objects *o, const struct object_change *ch,
+                   uint64_t revision);
+struct pending;
+/* Checks the command against the tip and fills the change and the object's stored
+ * form (null for a delete).  `*ret_same`: nothing would change. */
+enum rc object_evaluate(struct core *c, const struct command *cmd,
+                        struct object_change *ret, struct blob **ret_value,
+                        bool *ret_same, struct err *err);
+enum rc object_load(struct core *c, const struct store_kv *kv, struct err *err);
+const char *object_kind(enum command_kind kind); /* "region", "cluster", "node" */
+const char *object_change_name(const struct object_change *ch);
+
+/* ---- peers.c: peer routes by VNI, in both directions ---- */
+
+struct peer_source {
+    uint32_t vni;
+    uint32_t routes;
+};
+
+struct peer_sources {
+    uint32_t count, cap;
+    struct peer_source at[]; /* sorted by VNI */
+};
+
+struct peer_index {
+    struct table_set *out; /* only the peer routes of TABLE_VXLAN_ROUTE */
+    struct map in;         /* target VNI → struct peer_sources */
+};
+
+bool peer_index_init(struct peer_index *p);
+void peer_index_fini(struct peer_index *p);
+/* The routes of `vni` went from `before` to `after`. */
+void peer_index_update(struct peer_index *p, uint32_t vni, const struct rows *before,
+                       const struct rows *after);
+const struct peer_sources *peer_index_sources(const struct peer_index *p, uint32_t vni);
+
+/* Calls `visit` for each key on which two sets differ, with the row of each side that
+ * has it; whole pages that both share are skipped. */
+typedef void rows_visit(void *ctx, const struct row *before, const struct row *after);
+void rows_compare_walk(const struct rows *before, const struct rows *after,
+                       enum table_id table, rows_visit *visit, void *ctx);
+
+/* VNI that a packed peer route leads to; 0: no peer route. */
+static inline uint32_t row_peer(const struct row *row)
+{
+    if (!row || row->value_len < 4 || row->value[0] != SCOPE_PEER) {
+        return 0;
+    }
+    return (uint32_t)row->value[1] << 16 | (uint32_t)row->value[2] << 8 | row->value[3];
+}
+
+/* ---- chains.c: loops and long chains of peer routes ---- */
+
+/* Checks every chain that a route change of `vni` may have made (ARCHITECTURE, "Who
+ * holds what").  `*work` counts down; RC_RANGE when it is used up. */
+enum rc chains_check(struct core *c, const struct table_change *change, uint32_t *work,
+                     struct row *ret_row, struct err *err);
+
+/* ---- command.c: the queue of commands ---- */
+
+enum pending_state {
+    PENDING_WAITING, /* not checked yet, or to be checked again */
+    PENDING_FLYING,  /* its transaction was submitted */
+    PENDING_UNKNOWN, /* the store could not say whether it took effect */
+    PENDING_COMMITTED,
+    PENDING_DONE, /* only its reply is due */
+};
+
+struct pending {
+    struct pending *next;
+    struct command command;
+    enum pending_state state;
+    bool is_checked; /* everything that does not depend on state */
+    uint64_t tag;
+    uint64_t seq;
+    struct core_reply reply;
+    struct change_list changes;
+    struct object_change object;
+};
+
+struct queue {
+    struct pending *head;
+    struct pending *tail;
+    uint32_t flying;      /* FLYING, UNKNOWN and COMMITTED */
+    uint32_t answers;     /* transactions whose answer is due, failed ones included */
+    bool is_draining;     /* one failed: wait for all answers, then check again */
+    uint64_t probe_at_ms; /* when to ask again; 0: not */
+};
+
+void queue_add(struct core *c, const struct command *cmd);
+bool queue_work(struct core *c); /* checks one command; false: nothing to do */
+bool queue_has_work(const struct core *c);
+void queue_event(struct core *c, const struct store_event *ev);
+void queue_done(struct core *c, const struct store_done *done);
+void queue_fail_all(struct core *c, enum rc rc, const char *why);
+void queue_fini(struct core *c);
+/* Undoes what is in flight; `from` and all behind are to be checked again. */
+void queue_undo(struct core *c, struct pending *from);
+
+void queue_probe(struct core *c); /* asks after what is unknown, when none is asked */
+
+/* Tags say whose answer it is. */
+enum tag_kind { TAG_COMMAND, TAG_CHECKPOINT, TAG_PROBE, TAG_TERM };
+uint64_t tag_new(struct core *c, enum tag_kind kind);
+static inline enum tag_kind tag_kind(uint64_t tag)
+{
+    return (enum tag_kind)(tag & 3);
+}
+
+/* A transaction with the fence; null: no memory. */
+struct store_txn *txn_new(struct core *c, uint64_t tag);
+void txn_submit(struct core *c, struct store_txn *txn);
+
+/* ---- validate.c: the rules of a batch ---- */
+
+enum rc batch_check_static(const struct command *cmd, uint32_t *ret_index,
+                           struct err *err);
+/* Applies the batch to the tip, checks every rule that needs state, and on failure
+ * puts the tip back.  Fills changes, counts and bad_index of `p`. */
+enum rc batch_evaluate(struct core *c, struct pending *p);
+/* Moves the indices of the tip (peers, tenants by home) along a change list, or back.
+ */
+void tip_follow(struct core *c, const struct change_list *l, bool is_undo);
+/* Drops the other rows of every tenant that the list deletes; appends to it. */
+enum rc batch_drop_tenants(struct table_set *s, struct change_list *l,
+                           struct rows_change *total);
+
+/* ---- commit.c ---- */
+
+void commit_changes(struct core *c, uint64_t revision, uint64_t tag,
+                    const struct change_list *l);
+void commit_object(struct core *c, uint64_t revision, const struct object_change *ch);
+void commit_foreign(struct core *c, const struct store_event *ev);
+void overlay_add(struct core *c, const struct change_list *l, uint64_t tag);
+void overlay_clear(struct core *c);
+/* Committed rows, borrowed. */
+struct rows *committed_rows(const struct core *c, uint32_t vni, enum table_id table);
+
+/* ---- results.c: request ids, imports, freed VNIs ---- */
+
+struct request {
+    struct request *next; /* by age */
+    struct request *same; /* of the same hash */
+    uint64_t revision;
+    uint64_t expires_ms; /* on core_step's clock */
+    struct rows_change counts;
+    char id[64];
+};
+
+struct import {
+    uint8_t digest[16];
+    uint64_t next_line;
+    uint64_t used; /* order of last use */
+};
+
+#define IMPORTS_MAX 1024
+
+struct results {
+    struct map requests; /* hash of the id → struct request */
+    struct request *oldest;
+    struct request *newest;
+    struct import *imports;
+    uint32_t import_count;
+    uint64_t import_used;
+    struct map freed; /* VNI → a: ends (core_step's clock), b: sequence number */
+};
+void results_fini(struct results *r);
+const struct request *results_request(const struct results *r, const char *id);
+void results_add_request(struct core *c, const char *id, uint64_t revision,
+                         const struct rows_change *counts, uint64_t expires_ms);
+uint64_t results_import(const struct results *r, const uint8_t digest[16]);
+void results_set_import(struct core *c, const uint8_t digest[16], uint64_t next_line);
+/* Deletes of what has expired, a few for each transaction. */
+enum rc results_expire(struct core *c, struct store_txn *txn);
+enum rc results_load(struct core *c, const struct store_kv *kv, struct err *err);
+/* What a committed command leaves here. */
+void results_commit(struct core *c, const struct command *cmd, uint64_t revision,
+                    uint64_t seq, const struct rows_change *counts,
+                    const struct change_list *l);
+bool command_is_import(const struct command *cmd);
+
+/* ---- project.c: intent to each group's desired set ---- */
+
+struct session;
+
+struct group {
+    char name[CLUSTER_NAME_MAX + 1];
+    struct table_set *desired;
+    uint64_t revision; /* of its last change */
+    uint32_t session_count;
+    bool is_touched; /* by the commit in progress */
+    bool has_gained; /* a tenant */
+    struct batch_writer writer;
+};
+
+struct group *group_find(const struct core *c, const char *name);
+void group_add(struct core *c, const char *name);
+void group_remove(struct core *c, const char *name);
+struct group *group_of_vni(const struct core *c, uint32_t vni); /* committed */
+void project_changes(struct core *c, uint64_t revision, const struct change_list *l);
+/* The cluster's addresses changed: all that peers to its tenants is derived again. */
+void project_cluster(struct core *c, uint64_t revision, struct group *g);
+void project_all(struct core *c); /* while starting */
+void groups_fini(struct core *c);
+
+/* ---- checkpoint.c ---- */
+
+struct checkpoint {
+    struct map dirty; /* (VNI, table) → a: rows that the pages hold, b: DIRTY_… */
+    struct map round; /* the same, of the round in progress */
+    bool is_running;
+    uint64_t cut;           /* records up to this one are folded by the round */
+    uint64_t journal_bytes; /* of records that are not folded */
+    uint64_t round_bytes;
+    uint64_t first_ms; /* of the oldest such record */
+    uint64_t last_ms;  /* of the newest */
+    uint64_t retry_ms; /* after a failure */
+    uint32_t next_vni; /* the walk over the tip; 0: over */
+    uint32_t at_slot;  /* then over what is left of the round */
+    uint32_t flying;
+    bool has_failed;
+    bool is_walked;  /* all pages were submitted */
+    bool is_closing; /* the last transaction was submitted */
+    struct {
+        uint64_t key; /* 0: none */
+        struct rows *base;
+        struct rows *target;
+        bool is_unaligned;
+        uint32_t puts_left;
+        uint32_t deletes_done;
+    } job;
+};
+
+enum {
+    DIRTY_UNALIGNED = 1, /* which pages are stored is not known */
+    DIRTY_DONE = 2,
+};
+
+void checkpoint_note(struct core *c, uint32_t vni, uint8_t table, struct rows *before);
+void checkpoint_note_unaligned(struct core *c, uint32_t vni, uint8_t table);
+void checkpoint_journal(struct core *c, size_t bytes);
+bool checkpoint_work(struct core *c);
+bool checkpoint_has_work(const struct core *c);
+uint64_t checkpoint_wake(const struct core *c);
+void checkpoint_done(struct core *c, const struct store_done *done);
+void checkpoint_fini(struct core *c);
+
+/* ---- load.c ---- */
+
+struct load {
+    uint64_t key; /* of the rows being put together */
+    struct rows *rows;
+    uint32_t pages;
+    bool is_unaligned;
+    uint64_t folded;
+    uint64_t last_seq;
+    uint64_t stored_term;
+};
+void load_kvs(struct core *c, const struct store_kv *kvs, uint32_t count);
+void load_ready(struct core *c, uint64_t revision);
+
+/* ---- devices.c ---- */
+
+struct device {
+    char name[DEVICE_ID_MAX + 1];
+    enum node_state state;
+    uint64_t boot_id;
+    uint64_t applied;
+    bool ready;
+    bool is_silent;
+    uint32_t exception_count;
+    struct exception *exceptions;
+    uint64_t *exception_from; /* applied before the ACK that brought it … */
+    uint64_t *exception_to;   /* … and after */
+    uint32_t exception_listed;
+    uint64_t last_seen_ms;
+    struct agent_beat beat;
+    struct session *session; /* null: none */
+};
+
+struct session {
+    struct session *next;
+    uint64_t id;
+    char device_id[DEVICE_ID_MAX + 1];
+    struct device *device; /* after a good HELLO */
+    struct group *group;
+    struct sync *sync;
+    struct blob *config;
+    uint64_t hello_id;
+    uint64_t opened_ms;
+    uint64_t asked_ms; /* when an answer became due; 0: none is */
+};
+
+void devices_fini(struct core *c);
+struct device *device_find(const struct core *c, const char *name);
+void device_add(struct core *c, const char *name);
+void device_remove(struct core *c, const char *name);
+void sessions_input(struct core *c, const struct core_in *in);
+void sessions_liveness(struct core *c, const char *device_id, bool is_silent);
+void sessions_change(struct core *c, struct group *g, uint64_t revision,
+                     struct blob *ops);
+void sessions_objects_changed(struct core *c);
+bool sessions_pump(struct core *c); /* one slice; false: nothing to send */
+bool sessions_have_work(const struct core *c);
+void sessions_tick(struct core *c);
+void sessions_extend(struct core *c, uint64_t late_ms);
+void sessions_drop(struct core *c); /* forgets the first one */
+uint64_t sessions_wake(const struct core *c);
+/* Ends all sessions of the group (its cluster is gone). */
+void sessions_close_group(struct core *c, const struct group *g, const char *why);
+
+/* ---- waits.c ---- */
+
+struct wait {
+    struct wait *next;
+    uint64_t token;
+    uint64_t revision;
+    uint64_t deadline_ms;
+    char cluster[CLUSTER_NAME_MAX + 1];
+};
+void waits_add(struct core *c, const struct command *cmd);
+void waits_check(struct core *c); /* after anything that may end one */
+uint64_t waits_wake(const struct core *c);
+void waits_fail_all(struct core *c, enum rc rc, const char *why);
+void waits_fini(struct core *c);
+
+/* ---- core.c ---- */
+
+struct effect_node {
+    struct effect_node *next;
+    struct core_effect effect;
+};
+
+enum core_phase {
+    PHASE_LOADING,
+    PHASE_STARTING, /* writing the term */
+    PHASE_SERVING,
+    PHASE_FAILED,  /* what is stored is damaged */
+    PHASE_DEPOSED, /* another leader wrote its term */
+};
+
+struct core {
+    struct core_config config;
+    enum core_phase phase;
+    struct err failure;
+    uint64_t now_ms;
+    uint64_t unix_ms;
+    uint64_t promised_ms; /* when a TICK was to come at the latest; 0: no matter */
+    struct effect_node *effects;
+    struct effect_node **effects_tail;
+
+    uint64_t revision;      /* of the last event */
+    uint64_t base_revision; /* when it started */
+    uint64_t fence;         /* revision of our term's key */
+    uint64_t next_tag;
+    uint64_t probe_tag;     /* 0: none is out */
+    uint64_t next_seq;      /* of the next mutation */
+    uint64_t committed_seq; /* of the last committed one */
+
+    struct table_set *tip;
+    struct objects tip_objects;
+    struct peer_index tip_peers;
+    struct map tip_homes; /* hash of a cluster's name → tenants */
+
+    struct map overlay; /* (VNI, table) → a: committed rows, b: tag of last change */
+    uint32_t tenants_gone; /* committed tenants that the tip has no more */
+    struct objects objects;
+    struct peer_index peers;
+    uint64_t count[TABLE_COUNT];
+    uint64_t digest[TABLE_COUNT];
+    struct map revisions; /* VNI → mod revision, since the start */
+
+    struct group **groups; /* sorted by name */
+    uint32_t group_count;
+    struct device **devices; /* sorted by name */
+    uint32_t device_count;
+    struct session *sessions;
+    struct session *pump_next;
+    bool pump_is_idle;
+    struct wait *waits;
+
+    struct queue queue;
+    struct results results;
+    struct checkpoint checkpoint;
+    struct load load;
+    uint32_t turn; /* whose slice is next */
+};
+
+struct core_effect *effect_add(struct core *c, enum core_effect_kind kind);
+void effect_reply(struct core *c, const struct core_reply *reply);
+void effect_log(struct core *c, int level, const char *event, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+void effect_close(struct core *c, uint64_t session, enum rc rc, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+void core_depose(struct core *c, const char *why);
+
+uint64_t text_hash(const char *text); /* FNV-1a, never 0 */
+
+/* The packed tenant row's parts. */
+struct tenant_row {
+    uint8_t flags;
+    uint8_t cluster_len;
+    const char *cluster; /* not terminated */
+    uint8_t name_len;
+    const char *name;
+};
+bool tenant_row_of(const struct rows *rows, struct tenant_row *ret);

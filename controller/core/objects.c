@@ -1,0 +1,459 @@
+/* objects: the region, its clusters and nodes, sorted by name. */
+#include "controller/core/core_internal.h"
+
+static const char *const kinds[] = {
+    [COMMAND_PUT_REGION] = "region",      [COMMAND_PUT_CLUSTER] = "cluster",
+    [COMMAND_DELETE_CLUSTER] = "cluster", [COMMAND_PUT_NODE] = "node",
+    [COMMAND_DELETE_NODE] = "node",
+};
+
+const char *object_kind(enum command_kind kind)
+{
+    return kinds[kind];
+}
+
+const char *object_change_name(const struct object_change *ch)
+{
+    switch (ch->kind) {
+    case COMMAND_PUT_CLUSTER:
+        return ch->cluster.name;
+    case COMMAND_PUT_NODE:
+        return ch->node.name;
+    case COMMAND_DELETE_CLUSTER:
+    case COMMAND_DELETE_NODE:
+        return ch->name;
+    default:
+        return "";
+    }
+}
+
+void object_change_fini(struct object_change *ch)
+{
+    if (ch->kind == COMMAND_PUT_REGION) {
+        free(ch->region);
+    }
+    ch->kind = COMMAND_ENTRIES;
+}
+
+void objects_fini(struct objects *o)
+{
+    free(o->clusters);
+    free(o->cluster_revisions);
+    free(o->nodes);
+    free(o->node_revisions);
+    *o = (struct objects){ 0 };
+}
+
+static void *copy_array(const void *from, size_t count, size_t size)
+{
+    void *to = malloc((count + 1) * size);
+
+    if (to && count > 0) {
+        memcpy(to, from, count * size);
+    }
+    return to;
+}
+
+bool objects_copy(const struct objects *from, struct objects *ret)
+{
+    struct objects o = *from;
+
+    o.clusters = copy_array(from->clusters, o.cluster_count, sizeof(*o.clusters));
+    o.cluster_revisions = copy_array(from->cluster_revisions, o.cluster_count, 8);
+    o.nodes = copy_array(from->nodes, o.node_count, sizeof(*o.nodes));
+    o.node_revisions = copy_array(from->node_revisions, o.node_count, 8);
+    if (!o.clusters || !o.cluster_revisions || !o.nodes || !o.node_revisions) {
+        objects_fini(&o);
+        return false;
+    }
+    *ret = o;
+    return true;
+}
+
+/* Index of the first name >= `name`; `*ret_found` when it is that. */
+static uint32_t search(const void *array, uint32_t count, size_t size, const char *name,
+                       bool *ret_found)
+{
+    uint32_t low = 0;
+    uint32_t high = count;
+
+    *ret_found = false;
+    while (low < high) {
+        uint32_t mid = (low + high) / 2;
+        int order = strcmp((const char *)array + mid * size, name);
+
+        if (order == 0) {
+            *ret_found = true;
+            return mid;
+        }
+        if (order < 0) {
+            low = mid + 1;
+        } else {
+            high = mid;
+        }
+    }
+    return low;
+}
+
+static_assert(offsetof(struct cluster, name) == 0 && offsetof(struct node, name) == 0,
+              "search() compares what an object begins with");
+
+static uint32_t cluster_search(const struct objects *o, const char *name, bool *found)
+{
+    return search(o->clusters, o->cluster_count, sizeof(*o->clusters), name, found);
+}
+
+static uint32_t node_search(const struct objects *o, const char *name, bool *found)
+{
+    return search(o->nodes, o->node_count, sizeof(*o->nodes), name, found);
+}
+
+const struct cluster *objects_cluster(const struct objects *o, const char *name)
+{
+    bool found;
+    uint32_t at = cluster_search(o, name, &found);
+
+    return found ? &o->clusters[at] : NULL;
+}
+
+const struct node *objects_node(const struct objects *o, const char *name)
+{
+    bool found;
+    uint32_t at = node_search(o, name, &found);
+
+    return found ? &o->nodes[at] : NULL;
+}
+
+uint64_t objects_revision(const struct objects *o, const char *kind, const char *name)
+{
+    bool found;
+    uint32_t at;
+
+    if (strcmp(kind, "region") == 0) {
+        return o->has_region ? o->region_revision : 0;
+    }
+    if (strcmp(kind, "cluster") == 0) {
+        at = cluster_search(o, name, &found);
+        return found ? o->cluster_revisions[at] : 0;
+    }
+    at = node_search(o, name, &found);
+    return found ? o->node_revisions[at] : 0;
+}
+
+/* Puts or deletes one object of an array and its revision. */
+static bool array_apply(void **array, uint64_t **revisions, uint32_t *count,
+                        size_t size, const char *name, const void *object,
+                        uint64_t revision)
+{
+    bool found;
+    uint32_t at = search(*array, *count, size, name, &found);
+    uint8_t *objects = *array;
+
+    if (!object) {
+        if (found) {
+            uint32_t rest = --*count - at;
+
+            memmove(objects + at * size, objects + (at + 1) * size, rest * size);
+            memmove(*revisions + at, *revisions + at + 1, rest * 8);
+        }
+        return true;
+    }
+    if (!found) {
+        uint64_t *more = realloc(*revisions, (*count + 1) * sizeof(uint64_t));
+
+        if (!more) {
+            return false;
+        }
+        *revisions = more;
+        objects = realloc(objects, (*count + 1) * size);
+        if (!objects) {
+            return false;
+        }
+        *array = objects;
+        memmove(objects + (at + 1) * size, objects + at * size, (*count - at) * size);
+        memmove(more + at + 1, more + at, (*count - at) * 8);
+        ++*count;
+    }
+    memcpy(objects + at * size, object, size);
+    (*revisions)[at] = revision;
+    return true;
+}
+
+bool objects_apply(struct objects *o, const struct object_change *ch, uint64_t revision)
+{
+    void *array;
+    bool done = true;
+
+    switch (ch->kind) {
+    case COMMAND_PUT_REGION:
+        o->has_region = true;
+        o->region = *ch->region;
+        o->region_revision = revision;
+        break;
+    case COMMAND_PUT_CLUSTER:
+    case COMMAND_DELETE_CLUSTER:
+        array = o->clusters;
+        done = array_apply(&array, &o->cluster_revisions, &o->cluster_count,
+                           sizeof(*o->clusters), object_change_name(ch),
+                           ch->kind == COMMAND_PUT_CLUSTER ? &ch->cluster : NULL,
+                           revision);
+        o->clusters = array;
+        break;
+    case COMMAND_PUT_NODE:
+    case COMMAND_DELETE_NODE:
+        array = o->nodes;
+        done = array_apply(&array, &o->node_revisions, &o->node_count,
+                           sizeof(*o->nodes), object_change_name(ch),
+                           ch->kind == COMMAND_PUT_NODE ? &ch->node : NULL, revision);
+        o->nodes = array;
+        break;
+    default:
+        break;
+    }
+    return done;
+}
+
+/* ---- rules ---- */
+
+static bool same_address(const struct ip *a, const struct ip *b)
+{
+    return a->family != IP_NONE && ip_compare(a, b) == 0;
+}
+
+/* The cluster or node (by name, not `self`) that has the address already. */
+static const char *address_owner(const struct objects *o, const struct ip *ip,
+                                 const char *self)
+{
+    for (uint32_t i = 0; i < o->cluster_count; i++) {
+        const struct cluster *x = &o->clusters[i];
+
+        if (strcmp(x->name, self) != 0 &&
+            (same_address(ip, &x->vip_v4) || same_address(ip, &x->vip_v6))) {
+            return x->name;
+        }
+    }
+    for (uint32_t i = 0; i < o->node_count; i++) {
+        const struct node *x = &o->nodes[i];
+
+        if (strcmp(x->name, self) != 0 &&
+            (same_address(ip, &x->vtep_v4) || same_address(ip, &x->vtep_v6))) {
+            return x->name;
+        }
+    }
+    return NULL;
+}
+
+static enum rc check_address(const struct objects *o, const struct ip *ip,
+                             const char *field, const char *self, struct err *err)
+{
+    const char *owner = ip->family ? address_owner(o, ip, self) : NULL;
+    char text[IP_TEXT_MAX];
+
+    if (!owner) {
+        return RC_OK;
+    }
+    ip_print(ip, text);
+    return err_field(err, RC_CONFLICT, field, "address_in_use",
+                     "%s: %s is an address of %s", self, text, owner);
+}
+
+static enum rc check_cluster(const struct core *c, const struct cluster *x,
+                             struct err *err)
+{
+    const struct objects *o = &c->tip_objects;
+    const struct cluster *old = objects_cluster(o, x->name);
+    enum rc rc = cluster_check(x, err);
+
+    if (rc) {
+        return rc;
+    }
+    if (old && old->kind != x->kind) {
+        return err_field(err, RC_CONFLICT, "kind", "kind_is_fixed",
+                         "cluster %s: its kind cannot change", x->name);
+    }
+    rc = check_address(o, &x->vip_v4, "vip_v4", x->name, err);
+    return rc ? rc : check_address(o, &x->vip_v6, "vip_v6", x->name, err);
+}
+
+static enum rc check_node(const struct core *c, const struct node *x, struct err *err)
+{
+    const struct objects *o = &c->tip_objects;
+    enum rc rc = node_check(x, err);
+
+    if (rc) {
+        return rc;
+    }
+    if (!objects_cluster(o, x->cluster)) {
+        return err_field(err, RC_INVALID, "cluster", "unknown_cluster",
+                         "node %s: there is no cluster '%s'", x->name, x->cluster);
+    }
+    rc = check_address(o, &x->vtep_v4, "vtep_v4", x->name, err);
+    return rc ? rc : check_address(o, &x->vtep_v6, "vtep_v6", x->name, err);
+}
+
+static enum rc check_delete_cluster(const struct core *c, const char *name,
+                                    struct err *err)
+{
+    const struct objects *o = &c->tip_objects;
+    struct map_slot *slot = map_find(&c->tip_homes, text_hash(name));
+
+    if (slot && slot->a > 0) {
+        return err_field(err, RC_CONFLICT, "name", "cluster_in_use",
+                         "cluster %s is the home of %llu tenants", name,
+                         (unsigned long long)slot->a);
+    }
+    for (uint32_t i = 0; i < o->node_count; i++) {
+        if (strcmp(o->nodes[i].cluster, name) == 0) {
+            return err_field(err, RC_CONFLICT, "name", "cluster_in_use",
+                             "cluster %s: node %s belongs to it", name,
+                             o->nodes[i].name);
+        }
+    }
+    return RC_OK;
+}
+
+static void pack_object(const struct core *c, const struct object_change *ch,
+                        bool is_old, struct buf *to)
+{
+    const struct objects *o = &c->tip_objects;
+    const struct cluster *cluster;
+    const struct node *node;
+
+    switch (ch->kind) {
+    case COMMAND_PUT_REGION:
+        if (!is_old || o->has_region) {
+            region_pack(is_old ? &o->region : ch->region, to);
+        }
+        break;
+    case COMMAND_PUT_CLUSTER:
+        cluster = is_old ? objects_cluster(o, ch->cluster.name) : &ch->cluster;
+        if (cluster) {
+            cluster_pack(cluster, to);
+        }
+        break;
+    case COMMAND_PUT_NODE:
+        node = is_old ? objects_node(o, ch->node.name) : &ch->node;
+        if (node) {
+            node_pack(node, to);
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+/* The stored form; `*ret_same` when the tip has that already. */
+static enum rc make_value(const struct core *c, const struct object_change *ch,
+                          struct blob **ret, bool *ret_same, struct err *err)
+{
+    struct buf old = BUF_INIT;
+    struct buf new = BUF_INIT;
+    enum rc rc = RC_OK;
+
+    pack_object(c, ch, true, &old);
+    pack_object(c, ch, false, &new);
+    *ret = buf_failed(&old) || buf_failed(&new) ? NULL : blob_copy(new.data, new.len);
+    if (!*ret) {
+        rc = err_set(err, RC_NO_MEMORY, "out of memory");
+    } else {
+        *ret_same = old.len == new.len &&memcmp(old.data, new.data, new.len) == 0;
+    }
+    buf_fini(&old);
+    buf_fini(&new);
+    return rc;
+}
+
+static enum rc check_object(struct core *c, const struct command *cmd,
+                            struct object_change *ret, struct err *err)
+{
+    enum rc rc = RC_OK;
+
+    ret->kind = cmd->kind;
+    switch (cmd->kind) {
+    case COMMAND_PUT_REGION:
+        rc = region_check(cmd->region, err);
+        ret->region = rc ? NULL : malloc(sizeof(*ret->region));
+        if (!rc && !ret->region) {
+            return err_set(err, RC_NO_MEMORY, "out of memory");
+        }
+        if (!rc) {
+            *ret->region = *cmd->region;
+        }
+        return rc;
+    case COMMAND_PUT_CLUSTER:
+        ret->cluster = cmd->cluster;
+        return check_cluster(c, &cmd->cluster, err);
+    case COMMAND_PUT_NODE:
+        ret->node = cmd->node;
+        return check_node(c, &cmd->node, err);
+    case COMMAND_DELETE_CLUSTER:
+        memcpy(ret->name, cmd->name, sizeof(ret->name));
+        return check_delete_cluster(c, cmd->name, err);
+    default:
+        memcpy(ret->name, cmd->name, sizeof(ret->name));
+        return RC_OK;
+    }
+}
+
+enum rc object_evaluate(struct core *c, const struct command *cmd,
+                        struct object_change *ret, struct blob **ret_value,
+                        bool *ret_same, struct err *err)
+{
+    struct object_change ch = { .kind = cmd->kind };
+    bool is_delete =
+        cmd->kind == COMMAND_DELETE_CLUSTER || cmd->kind == COMMAND_DELETE_NODE;
+    uint64_t have;
+    enum rc rc = check_object(c, cmd, &ch, err);
+
+    if (!rc) {
+        have = objects_revision(&c->tip_objects, object_kind(cmd->kind),
+                                object_change_name(&ch));
+        if (cmd->if_revision && have != cmd->if_revision) {
+            rc = err_field(err, RC_STALE, "", "if_revision",
+                           "%s %s was changed since revision %llu: read again",
+                           object_kind(cmd->kind), object_change_name(&ch),
+                           (unsigned long long)cmd->if_revision);
+        }
+        *ret_value = NULL;
+        *ret_same = is_delete && have == 0;
+    }
+    if (!rc && !is_delete) {
+        rc = make_value(c, &ch, ret_value, ret_same, err);
+    }
+    if (rc) {
+        object_change_fini(&ch);
+        return rc;
+    }
+    *ret = ch;
+    return RC_OK;
+}
+
+enum rc object_load(struct core *c, const struct store_kv *kv, struct err *err)
+{
+    struct object_change ch = { .kind = COMMAND_ENTRIES };
+    char text[STORE_KEY_MAX + 1] = "";
+    const struct blob *v = kv->value;
+    enum rc rc;
+
+    memcpy(text, kv->key.bytes, kv->key.len);
+    if (strcmp(text, "/o/region") == 0) {
+        ch.kind = COMMAND_PUT_REGION;
+        ch.region = core_need(calloc(1, sizeof(*ch.region)));
+        rc = region_unpack(v->data, v->len, ch.region, err);
+    } else if (strncmp(text, "/o/cluster/", 11) == 0) {
+        ch.kind = COMMAND_PUT_CLUSTER;
+        rc = cluster_unpack(v->data, v->len, &ch.cluster, err);
+    } else if (strncmp(text, "/o/node/", 8) == 0) {
+        ch.kind = COMMAND_PUT_NODE;
+        rc = node_unpack(v->data, v->len, &ch.node, err);
+    } else {
+        rc = err_set(err, RC_INVALID, "unknown kind of object");
+    }
+    if (rc) {
+        err_wrap(err, rc, "stored object %s", text);
+    } else {
+        core_must(objects_apply(&c->objects, &ch, kv->mod_revision));
+    }
+    object_change_fini(&ch);
+    return rc;
+}

@@ -1,0 +1,196 @@
+/* waits: callers who want to know when a revision is applied. */
+#include "controller/core/core_internal.h"
+
+#include <stdio.h>
+
+static void answer(struct core *c, const struct wait *w, struct core_reply *reply)
+{
+    reply->token = w->token;
+    reply->revision = w->revision;
+    reply->bad_index = UINT32_MAX;
+    effect_reply(c, reply);
+}
+
+static void add_missing(struct core_reply *reply, const char *name)
+{
+    size_t len = strlen(reply->missing);
+
+    if (len + strlen(name) + 6 < sizeof(reply->missing)) {
+        snprintf(reply->missing + len, sizeof(reply->missing) - len, "%s%s",
+                 len ? "," : "", name);
+    } else if (len + 5 <= sizeof(reply->missing) &&
+               strcmp(reply->missing + len - 3, "...") != 0) {
+        memcpy(reply->missing + len, ",...", 5);
+    }
+}
+
+static bool has_applied(const struct device *d, uint64_t need)
+{
+    struct sync_status status;
+
+    if (!d->session || !d->session->sync) {
+        return false;
+    }
+    status = sync_status(d->session->sync);
+    return !status.is_walking && status.applied >= need;
+}
+
+/* An exception that the ACK brought which went past the revision. */
+static bool has_refused(const struct device *d, uint64_t revision,
+                        struct core_reply *reply)
+{
+    static const char *const reasons[] = { "?", "the table is full",
+                                           "the device is out of memory",
+                                           "the device refuses it",
+                                           "no answer from the device in time" };
+    static const enum rc codes[] = { RC_BUG, RC_FULL, RC_NO_MEMORY, RC_INVALID,
+                                     RC_TIMEOUT };
+
+    for (uint32_t i = 0; i < d->exception_listed; i++) {
+        const struct exception *e = &d->exceptions[i];
+        unsigned reason = e->reason <= EXCEPTION_UNKNOWN ? e->reason : 0;
+
+        if (d->exception_from[i] < revision && revision <= d->exception_to[i]) {
+            err_field(&reply->err, codes[reason], "", "exception",
+                      "node %s: %s entry of vni %u is not in place: %s", d->name,
+                      table_name(e->table), e->vni, reasons[reason]);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What keeps one group's nodes from having it; false: nothing. */
+static bool group_misses(const struct core *c, const struct group *g,
+                         const struct wait *w, struct core_reply *reply)
+{
+    uint64_t need = g->revision < w->revision ? g->revision : w->revision;
+    uint32_t online = 0;
+    uint32_t nodes = 0;
+    bool misses = false;
+
+    for (uint32_t i = 0; i < c->device_count; i++) {
+        const struct device *d = c->devices[i];
+        const struct node *node = objects_node(&c->objects, d->name);
+
+        if (!node || strcmp(node->cluster, g->name) != 0) {
+            continue;
+        }
+        nodes++;
+        if (has_refused(d, w->revision, reply)) {
+            return true;
+        }
+        if (d->state == NODE_ONLINE) {
+            online++;
+            if (!has_applied(d, need)) {
+                misses = true;
+                add_missing(reply, d->name);
+            }
+        }
+    }
+    if (nodes == 0 || online > 0) {
+        return misses;
+    }
+    /* None is online: none has it, whichever comes first. */
+    for (uint32_t i = 0; i < c->device_count; i++) {
+        const struct node *node = objects_node(&c->objects, c->devices[i]->name);
+
+        if (node && strcmp(node->cluster, g->name) == 0) {
+            add_missing(reply, node->name);
+        }
+    }
+    return true;
+}
+
+/* Answers the wait if it is over. */
+static bool is_over(struct core *c, const struct wait *w)
+{
+    struct core_reply reply = { 0 };
+    bool misses = c->revision < w->revision;
+
+    for (uint32_t i = 0; i < c->group_count && !reply.err.code; i++) {
+        if (!w->cluster[0] || strcmp(c->groups[i]->name, w->cluster) == 0) {
+            misses = group_misses(c, c->groups[i], w, &reply) || misses;
+        }
+    }
+    if (misses && !reply.err.code && c->now_ms < w->deadline_ms) {
+        return false;
+    }
+    reply.applied = !misses && !reply.err.code;
+    answer(c, w, &reply);
+    return true;
+}
+
+void waits_add(struct core *c, const struct command *cmd)
+{
+    struct wait *w;
+    struct core_reply reply = { .token = cmd->token, .bad_index = UINT32_MAX };
+
+    if (cmd->wait.cluster[0] && !group_find(c, cmd->wait.cluster)) {
+        err_field(&reply.err, RC_NOT_FOUND, "cluster", "unknown_cluster",
+                  "there is no cluster '%s'", cmd->wait.cluster);
+        effect_reply(c, &reply);
+        return;
+    }
+    w = calloc(1, sizeof(*w));
+    if (!w) {
+        err_set(&reply.err, RC_NO_MEMORY, "out of memory");
+        effect_reply(c, &reply);
+        return;
+    }
+    w->token = cmd->token;
+    w->revision = cmd->wait.revision;
+    w->deadline_ms = cmd->wait.deadline_ms;
+    memcpy(w->cluster, cmd->wait.cluster, sizeof(w->cluster));
+    w->next = c->waits;
+    c->waits = w;
+}
+
+void waits_check(struct core *c)
+{
+    struct wait **at = &c->waits;
+
+    while (*at) {
+        struct wait *w = *at;
+
+        if (is_over(c, w)) {
+            *at = w->next;
+            free(w);
+        } else {
+            at = &w->next;
+        }
+    }
+}
+
+uint64_t waits_wake(const struct core *c)
+{
+    uint64_t wake = UINT64_MAX;
+
+    for (const struct wait *w = c->waits; w; w = w->next) {
+        wake = w->deadline_ms < wake ? w->deadline_ms : wake;
+    }
+    return wake;
+}
+
+void waits_fail_all(struct core *c, enum rc rc, const char *why)
+{
+    while (c->waits) {
+        struct wait *w = c->waits;
+        struct core_reply reply = { 0 };
+
+        err_set(&reply.err, rc, "%s", why);
+        answer(c, w, &reply);
+        c->waits = w->next;
+        free(w);
+    }
+}
+
+void waits_fini(struct core *c)
+{
+    while (c->waits) {
+        struct wait *next = c->waits->next;
+
+        free(c->waits);
+        c->waits = next;
+    }
+}
