@@ -58,7 +58,7 @@ static void on_doubt_over(evutil_socket_t fd, short what, void *arg)
 /* The peer seems to have half-closed. */
 static void doubt_half_close(struct rpc_call *call)
 {
-    const struct timeval wait = { .tv_usec = HALF_CLOSE_DOUBT_MS * 1000 };
+    const struct timeval wait = { .tv_usec = HALF_CLOSE_DOUBT_MS * 1000L };
 
     if (!call->server || reads_once(call)) {
         call->half_close_due = true;

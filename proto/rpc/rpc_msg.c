@@ -23,7 +23,7 @@ static grpc_slice slice_of_part(const struct rpc_part *part)
         len = part->blob->len;
     }
     /* gRPC wants a mutable pointer and never writes through it. */
-    return grpc_slice_new_with_user_data((void *)(uintptr_t)data, len, release_blob,
+    return grpc_slice_new_with_user_data((void *)data, len, release_blob,
                                          blob_ref(part->blob));
 }
 
@@ -79,7 +79,7 @@ void rpc_args_int(struct rpc_args *args, const char *key, int value)
     grpc_arg *arg = &args->list[args->count++];
 
     arg->type = GRPC_ARG_INTEGER;
-    arg->key = (char *)(uintptr_t)key;
+    arg->key = (char *)key;
     arg->value.integer = value;
 }
 
@@ -88,8 +88,8 @@ void rpc_args_text(struct rpc_args *args, const char *key, const char *value)
     grpc_arg *arg = &args->list[args->count++];
 
     arg->type = GRPC_ARG_STRING;
-    arg->key = (char *)(uintptr_t)key;
-    arg->value.string = (char *)(uintptr_t)value;
+    arg->key = (char *)key;
+    arg->value.string = (char *)value;
 }
 
 void rpc_args_common(struct rpc_args *args, uint32_t max_message_bytes,

@@ -318,7 +318,7 @@ void rpc_server_settle(struct rpc_server *server)
         event_free(server->grace);
     }
     for (size_t i = 0; i < server->method_count; i++) {
-        free((void *)(uintptr_t)server->methods[i].path);
+        free((void *)server->methods[i].path);
     }
     LIST_REMOVE(server, in_loop);
     free(server);

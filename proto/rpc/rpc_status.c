@@ -85,7 +85,7 @@ enum rc rpc_rc_of_code(enum rpc_code code)
 /* protobuf-c's members are mutable strings; packing only reads them. */
 static char *text(const char *s)
 {
-    return (char *)(uintptr_t)s;
+    return (char *)s;
 }
 
 static Google__Protobuf__Any pack_any(const char *type, const ProtobufCMessage *msg,
@@ -171,7 +171,7 @@ static void read_violation(struct rpc_arena *arena, const ProtobufCBinaryData *v
 
 static void read_details(const struct rpc_status *status, struct err *err)
 {
-    struct rpc_arena arena = { .limit = 256 * 1024 };
+    struct rpc_arena arena = { .limit = 256u << 10 };
     ProtobufCMessage *msg = NULL;
 
     if (rpc_pb_unpack(&arena, &google__rpc__status__descriptor, status->details,

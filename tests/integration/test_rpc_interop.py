@@ -207,6 +207,17 @@ class PythonClient(unittest.TestCase):
             client.wait()
         self.assertEqual(s.said["cancelled"], 1)
 
+    def test_a_stopped_server_is_noticed(self):
+        with OurServer() as s:
+            client = subprocess.Popen([CLIENT, f"127.0.0.1:{s.port}", "-", "-", "-",
+                                       "unary", "hang", "0"], stdout=subprocess.PIPE,
+                                      text=True)
+            wait_for_connection(s.process.pid)
+            s.process.send_signal(signal.SIGSTOP)
+            out, _ = client.communicate(timeout=10)  # keepalive is 1 s + 1 s
+            s.process.send_signal(signal.SIGCONT)
+            self.assertIn("code UNAVAILABLE", out)
+
 
 def rss_kib(pid):
     for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():

@@ -64,7 +64,7 @@ static inline double fixture_now(void)
 /* Runs the loop for a while, to show that something does not happen. */
 static inline void fixture_run_ms(struct fixture *f, int ms)
 {
-    const struct timeval slice = { ms / 1000, (ms % 1000) * 1000 };
+    const struct timeval slice = { ms / 1000, (ms % 1000) * 1000L };
 
     event_base_loopexit(f->base, &slice);
     event_base_loop(f->base, 0);

@@ -191,7 +191,7 @@ START_TEST(a_server_stream_arrives_whole_and_in_order)
     RUN_UNTIL(&f, s.closed);
     ck_assert_int_eq(s.code, RPC_OK);
     ck_assert_uint_eq(s.messages, 2000);
-    ck_assert_uint_eq(s.bytes, 2000 * 65536);
+    ck_assert_uint_eq(s.bytes, 2000ul * 65536);
     memcpy(&last, s.last, sizeof(last));
     ck_assert_uint_eq(last, 1999);
     ck_assert(f.echo.max_queued <= (4u << 20));
@@ -428,24 +428,28 @@ START_TEST(a_channel_freed_with_calls_ends_them)
 }
 END_TEST
 
+/* HTTP/2's own limit holds back a third stream of one connection; ours is for all. */
 START_TEST(too_many_calls_are_refused)
 {
-    const struct rpc_server_options so = { .max_calls = 2 };
+    const struct rpc_server_options so = { .max_calls = 1 };
+    struct rpc_channel *first;
     struct seen a;
     struct seen b;
-    struct seen c;
 
     fixture_up(&f, &so, NULL);
     open_stream(&f, "/test.Echo/Bidi", NULL, &a);
     RUN_UNTIL(&f, a.opened);
-    open_stream(&f, "/test.Echo/Bidi", NULL, &b);
-    RUN_UNTIL(&f, b.opened);
-    rpc_channel_free(f.channel); /* another connection: per-connection limits apart */
+    first = f.channel;
     fixture_dial(&f, NULL);
-    RUN_UNTIL(&f, a.closed && b.closed && f.echo.closed == 2);
-    open_stream(&f, "/test.Echo/Bidi", NULL, &c);
-    RUN_UNTIL(&f, c.opened);
-    ck_assert_uint_eq(c.closed, 0); /* the ended ones are not counted any more */
+    open_stream(&f, "/test.Echo/Bidi", NULL, &b);
+    RUN_UNTIL(&f, b.closed);
+    ck_assert_int_eq(b.code, RPC_RESOURCE_EXHAUSTED);
+    ck_assert_uint_eq(a.closed, 0);
+    rpc_channel_free(first);
+    RUN_UNTIL(&f, a.closed && f.echo.closed == 1);
+    open_stream(&f, "/test.Echo/Bidi", NULL, &b); /* ended ones do not count any more */
+    RUN_UNTIL(&f, b.opened);
+    ck_assert_uint_eq(b.closed, 0);
     fixture_down(&f);
 }
 END_TEST
