@@ -1,0 +1,139 @@
+"""What the lab consists of: namespaces, links, addresses, tenants, VMs.  Plain data,
+worked out from a few lists below; nothing here touches the system."""
+
+import os
+
+PREFIX = os.environ.get("XGW_LAB_PREFIX", "xgw")  # of every namespace we make
+GW_MAC = "02:00:00:00:00:fe"       # what VMs take for their gateway's MAC
+GW_HOP4, GW_HOP6 = "169.254.1.1", "fe80::fe"
+UNDERLAY_MTU = 1500
+VXLAN_PORT = 4789
+REGION = "lab"
+
+
+def ns(name):
+    return "%s-%s" % (PREFIX, name)
+
+
+class Node:
+    """Something on the underlay: its own veth to the router namespace, its own subnet."""
+
+    def __init__(self, name, index, kind, families=(4, 6)):
+        self.name, self.index, self.kind, self.families = name, index, kind, families
+        self.ns = ns(name)
+        net4, net6 = ("172.20", "fd00:20") if kind == "gateway" else ("172.16", "fd00:16")
+        self.ip4 = "%s.%d.2" % (net4, index) if 4 in families else None
+        self.hop4 = "%s.%d.1" % (net4, index) if 4 in families else None
+        self.ip6 = "%s:%x::2" % (net6, index) if 6 in families else None
+        self.hop6 = "%s:%x::1" % (net6, index) if 6 in families else None
+        self.mac = "02:00:01:00:00:%02x" % index
+        self.hop_mac = "02:00:02:00:00:%02x" % index
+        self.router_if = "u-%s" % name
+
+    def ip(self, family):
+        return self.ip4 if family == 4 else self.ip6
+
+    @property
+    def family(self):
+        """The one its VXLAN devices speak."""
+        return 4 if 4 in self.families else 6
+
+
+class Gateway(Node):
+    def __init__(self, name, index, cluster, side="a"):
+        super().__init__(name, index, "gateway")
+        self.cluster, self.side = cluster, side
+        self.vtep4, self.vtep6 = "172.30.0.%d" % index, "fd00:30::%x" % index
+        self.vip4, self.vip6 = "172.31.0.%d" % index, "fd00:31::%x" % index
+
+    def vip(self, family):
+        return self.vip4 if family == 4 else self.vip6
+
+
+class Tenant:
+    def __init__(self, vni, name, cluster, net4=None, net6=None):
+        self.vni, self.name, self.cluster = vni, name, cluster
+        self.net4, self.net6 = net4, net6
+
+
+class Vm:
+    def __init__(self, name, index, tenant, nc, ip4=None, ip6=None, mac=None):
+        self.name, self.index, self.tenant, self.nc = name, index, tenant, nc
+        self.ip4, self.ip6 = ip4, ip6
+        self.mac = mac or "02:00:00:00:01:%02x" % index
+        self.ns = ns("vm-" + name)
+        self.nc_if = "v-" + name
+        # The tunnel costs 50 bytes over v4 and 70 over v6.
+        self.mtu = UNDERLAY_MTU - (50 if nc.family == 4 else 70)
+
+    def ip(self, family):
+        return self.ip4 if family == 4 else self.ip6
+
+
+class Remote:
+    """A kernel VXLAN router outside the region's NCs: an IDC's, another region's.  What
+    we send arrives with `vni`; what it sends carries the tenant's VNI."""
+
+    def __init__(self, node, vni, tenant, net4, net6):
+        self.node, self.vni, self.tenant = node, vni, tenant
+        self.net4, self.net6 = net4, net6
+        self.host4 = net4.split("/")[0].rsplit(".", 1)[0] + ".10"
+        self.host6 = net6.split("/")[0] + "10"
+
+    def host(self, family):
+        return self.host4 if family == 4 else self.host6
+
+
+class Lab:
+    def __init__(self, tenants=(), vms=()):
+        self.ncs = [Node("nc1", 1, "nc"), Node("nc2", 2, "nc"), Node("nc3", 3, "nc"),
+                    Node("nc4", 4, "nc", families=(6,))]
+        nc1, nc2, nc3, nc4 = self.ncs
+        self.gateways = [Gateway("gw1", 11, "x86-1"), Gateway("gw2", 12, "x86-2")]
+        idc, region2 = Node("idc", 21, "remote"), Node("region2", 22, "remote")
+        a = Tenant(100, "acme", "x86-1", "10.1.0.0/16", "2001:db8:a::/48")
+        b = Tenant(101, "bolt", "x86-1", "10.2.0.0/16", "2001:db8:b::/48")
+        c = Tenant(200, "cora", "x86-2", "10.3.0.0/16", "2001:db8:c::/48")
+        d = Tenant(300, "dune", "x86-2", None, "2001:db8:d::/48")
+        self.tenants = [a, b, c, d]
+        self.remotes = [Remote(idc, 5000, a, "192.168.10.0/24", "2001:db8:1dc::"),
+                        Remote(region2, 6000, a, "10.128.0.0/16", "2001:db8:4e9::")]
+        for r in self.remotes:
+            r.net6 += "/48"
+        self.peerings = [(a, b), (a, c)]
+        self.vms = [
+            Vm("a1", 1, a, nc1, "10.1.0.11", "2001:db8:a::11"),
+            Vm("a2", 2, a, nc2, "10.1.0.12", "2001:db8:a::12"),
+            Vm("a3", 3, a, nc4, "10.1.0.13", "2001:db8:a::13"),
+            Vm("b1", 4, b, nc2, "10.2.0.11", "2001:db8:b::11"),
+            Vm("c1", 5, c, nc3, "10.3.0.11", "2001:db8:c::11"),
+            Vm("d1", 6, d, nc3, None, "2001:db8:d::11"),
+            Vm("d2", 7, d, nc4, None, "2001:db8:d::12"),
+        ]
+
+    def add_tenant(self, *args, **more):
+        self.tenants.append(Tenant(*args, **more))
+        return self.tenants[-1]
+
+    def add_vm(self, name, tenant, nc_index, **more):
+        self.vms.append(Vm(name, len(self.vms) + 1, tenant, self.ncs[nc_index], **more))
+        return self.vms[-1]
+
+    @property
+    def nodes(self):
+        return self.ncs + [r.node for r in self.remotes] + self.gateways
+
+    def vm(self, name):
+        return next(v for v in self.vms if v.name == name)
+
+    def gateway_of(self, tenant):
+        return next(g for g in self.gateways if g.cluster == tenant.cluster)
+
+    @property
+    def namespaces(self):
+        return [ns("underlay")] + [n.ns for n in self.nodes] + [v.ns for v in self.vms]
+
+
+UNDERLAY_SOURCE = ["172.16.0.0/16", "172.30.0.0/24", "172.31.0.0/24",
+                   "fd00:16::/32", "fd00:30::/64", "fd00:31::/64"]
+ICMP_SOURCE = ["100.64.0.1", "fd64::1"]
