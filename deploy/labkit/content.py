@@ -13,6 +13,7 @@ import itertools
 import json
 import os
 import random
+import re
 
 PEERED = 66           # networks on the one router of the inventory
 PORTS = 415           # its VMs and pods
@@ -37,16 +38,24 @@ def load(data):
 def from_data(data):
     inv = Inventory(data)
     folder = os.path.join(data, "inventory/ovn")
+    with open(os.path.join(folder, "derived_networks.csv")) as f:
+        names = {row["vni(assigned)"]: row["neutron_network"] for row in csv.DictReader(f)}
     with open(os.path.join(folder, "derived_vxlan_routes.csv")) as f:
         for row in csv.DictReader(f):
             net = ipaddress.ip_interface(row["router_port_cidr"]).network
-            inv.networks.append((int(row["vni(assigned)"]), row["network"], str(net)))
+            name = names.get(row["vni(assigned)"]) or row["network"]
+            inv.networks.append((int(row["vni(assigned)"]), short_name(name), str(net)))
     with open(os.path.join(folder, "derived_vm_nc.csv")) as f:
         for row in csv.DictReader(f):
             inv.ports.append((int(row["vni(assigned)"]), row["vm_ip"], row["mac"]))
     inv.prefixes = announced(os.path.join(
         data, "prefixes/bart-tier1-fulltable.prefixes.txt.gz"))
     return inv
+
+
+def short_name(name):
+    """ns/openshift-dns-net says no more than openshift-dns."""
+    return re.sub(r"^ns/|-net$", "", name)
 
 
 def announced(path):
@@ -154,6 +163,18 @@ def lines(lab, inv):
     """Tenants first: a peer route to what is no tenant yet is refused."""
     for e in itertools.chain(tenants(lab), routes(lab, inv), vm_ncs(lab, inv)):
         yield json.dumps(e, separators=(",", ":"))
+
+
+def captured_lines(lab, rows):
+    """Tenants of the captures, on the first cluster; a VNI of ours stays ours."""
+    ours = {t.vni for t in lab.tenants}
+    for r in rows:
+        if r["vni"] in ours:
+            continue
+        if r["table"] == "vni":
+            r = {"table": "tenant", "vni": r["vni"], "cluster": lab.gateways[0].cluster,
+                 "name": "captured-%d" % r["vni"]}
+        yield json.dumps(r, separators=(",", ":"))
 
 
 def device(lab, gateway, region):

@@ -8,6 +8,7 @@ through fwd_replay in calls of several lengths, and holds the output against the
 expectation.  With --data the captures there are replayed too.
 """
 import argparse
+import os
 import pathlib
 import subprocess
 import sys
@@ -30,7 +31,7 @@ def replay(program, world, burst):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("replay")
-    parser.add_argument("--data", default="../shared/data")
+    parser.add_argument("--data", default=os.environ.get("XGW_DATA", "../shared/data"))
     parser.add_argument("--seed", default="1")
     parser.add_argument("--mutations", default="4000")
     args = parser.parse_args()

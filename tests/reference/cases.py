@@ -75,6 +75,7 @@ def scopes():
                 ("idc", "10.4.1.2", "2001:db8:4::2"),
                 ("region", "10.5.1.2", "2001:db8:5::2"),
                 ("idc with our VNI", "10.6.1.2", "2001:db8:6::2"),
+                ("region with our VNI", "10.14.1.2", "2001:db8:14::2"),
                 ("internet", "10.7.1.2", "2001:db8:7::2"),
                 ("service", "10.8.1.2", "2001:db8:8::2"),
                 ("peer to a v4 NC", "10.9.0.4", "2001:db8:9::4"),
@@ -158,6 +159,25 @@ def outer_headers():
     yield "TCP to our port 179", bytes(ether() / IP(src=w.NC4, dst=w.VTEP4, ttl=1)
                                        / TCP(dport=179))
     yield "GRE to us", bytes(ether() / IP(src=w.NC4, dst=w.VTEP4, proto=47) / Raw(b"1234"))
+
+
+def sums_to_zero():
+    """UDP checksums that come out as 0, before or behind us: 0xffff must be sent."""
+    judge = Forwarder(w.device(), w.entries())
+    for family in (4, 6):
+        for dst in ("10.0.0.4", "10.0.0.44", "10.9.0.4", "10.4.0.1", "10.0.0.6",
+                    "10.9.0.6", "2001:db8:100::4", "2001:db8:100::6", "2001:db8:4::1"):
+            def frame(word):
+                return tunnel(plain(dst=dst, l4=Raw(struct.pack("!H", word) + b"\0" * 20),
+                                    ip={"nh" if ":" in dst else "proto": 253}), family)
+
+            at = 14 + (20 if family == 4 else 40) + 6
+            yield "sum 0 from v%d to %s" % (family, dst), frame(u16(frame(1), at))
+            out = judge.forward(frame(1), 0)[0][1][0]
+            at = 14 + (20 if u16(out, 12) == 0x0800 else 40) + 6
+            for more in (0, 1, 2):
+                yield "sum near 0 to v%d to %s" % (family, dst), frame(
+                    (u16(out, at) + more) % 0xFFFF)
 
 
 def outer_v4(good):
@@ -631,6 +651,7 @@ def expectation(index, name, result, flow):
 def table_cases():
     yield from scopes()
     yield from outer_headers()
+    yield from sums_to_zero()
     yield from vxlan_headers()
     yield from inner_headers()
     yield from mtu_edges()

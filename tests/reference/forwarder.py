@@ -348,7 +348,8 @@ class Forwarder:
         except Drop:
             return None
         build = icmp4_error if inner.family == 4 else icmp6_error
-        packet = build(source, inner, what)
+        overhead = (20 if outer.family == 4 else 40) + 16 + inner.at
+        packet = build(source, inner, what, min(u["mtu"] for u in links) - overhead)
         # Destination and source MAC change places; tags and ethertype stay.
         inner_frame = (inner.frame[6:12] + inner.frame[0:6] + inner.frame[12:inner.at]
                        + packet)
@@ -390,22 +391,22 @@ def is_icmp_error(inner):
     return False
 
 
-def icmp4_error(source, inner, what):
+def icmp4_error(source, inner, what, room):
     if what[0] == "ttl":
         head = struct.pack("!BBHI", 11, 0, 0, 0)
     else:
         head = struct.pack("!BBHHH", 3, 4, 0, 0, what[1])
-    icmp = head + inner.packet[:576 - 20 - 8]
+    icmp = head + inner.packet[:min(576, room) - 20 - 8]
     icmp = icmp[:2] + struct.pack("!H", checksum(icmp)) + icmp[4:]
     return ipv4_header(source.packed, inner.src.packed, len(icmp), ICMP, 64, 0xC0) + icmp
 
 
-def icmp6_error(source, inner, what):
+def icmp6_error(source, inner, what, room):
     if what[0] == "ttl":
         head = struct.pack("!BBHI", 3, 0, 0, 0)
     else:
         head = struct.pack("!BBHI", 2, 0, 0, what[1])
-    icmp = head + inner.packet[:1280 - 40 - 8]
+    icmp = head + inner.packet[:min(1280, room) - 40 - 8]
     pseudo = pseudo_header(source.packed, inner.src.packed, len(icmp), ICMPV6)
     icmp = icmp[:2] + struct.pack("!H", checksum(pseudo + icmp)) + icmp[4:]
     return ipv6_header(source.packed, inner.src.packed, len(icmp), ICMPV6, 64,

@@ -31,6 +31,13 @@ def outside(port=0, family=4):
     return Ether(src=w.PORT_MAC[port], dst=w.HOP_MAC[port])
 
 
+def ether_udp(length):
+    """A frame with a UDP datagram of `length` bytes that starts like VXLAN."""
+    body = bytes.fromhex("08000000" "00006400")[:length - 8]
+    return bytes(outside() / IP(src=w.NC4, dst=w.VIP4) / UDP(sport=1, dport=4789)
+                 / Raw(body))
+
+
 def rebuilt(frame):
     """The frame with every checksum and length computed afresh by scapy."""
     p = Ether(frame)
@@ -75,6 +82,16 @@ class Forwarding(unittest.TestCase):
                                                   udp={"chksum": bad})))[UDP].chksum
                 self.assertEqual(got, (right + error) % 0xFFFF or 0xFFFF)
 
+    def test_a_sum_of_zero_is_sent_as_all_ones(self):
+        seen = 0
+        for name, frame in cases.sums_to_zero():
+            out = self.one(frame)
+            csum = Ether(out)[UDP].chksum
+            seen += csum == 0xFFFF
+            # 0 leaves only where a family change to v4 asks for it.
+            self.assertTrue(csum or IP in Ether(out) and IPv6 in Ether(frame), name)
+        self.assertGreater(seen, 5)
+
     def test_family_change_to_v6_computes_and_to_v4_zeroes(self):
         for csum in (0, 0xDEAD, None):
             udp = {} if csum is None else {"chksum": csum}
@@ -103,7 +120,7 @@ class Forwarding(unittest.TestCase):
 
     def test_inner_ttl_falls_only_where_the_vni_changes_or_the_region_ends(self):
         for dst, want in (("10.0.0.4", 77), ("10.9.0.4", 76), ("10.4.0.1", 76),
-                          ("10.6.0.1", 76), ("10.12.0.1", 76), ("10.10.0.4", 76)):
+                          ("10.6.0.1", 76), ("10.14.0.1", 76), ("10.12.0.1", 76), ("10.10.0.4", 76)):
             frame = self.one(cases.tunnel(cases.plain(dst=dst, ip={"ttl": 77})))
             inner = Ether(bytes(Ether(frame)[VXLAN].payload))
             self.assertEqual(inner[IP].ttl, want, dst)
@@ -186,6 +203,17 @@ class IcmpErrors(unittest.TestCase):
         self.assertEqual(got, self.wrapped(want))
         self.assertEqual(len(got) - 14 - 20 - 16 - 14, 1280)
 
+    def test_an_error_fits_the_link_it_leaves_by(self):
+        device = w.device()
+        for u in device["uplinks"]:
+            u["mtu"] = 1280
+        tight = Forwarder(device, ROWS)
+        packet = cases.plain(b"z" * 1500, dst="2001:db8:100::6")
+        for family in (4, 6):
+            frame = tight.forward(cases.tunnel(packet, family), 0)[1][1][0]
+            self.assertEqual(len(frame), 14 + 1280)
+            self.assertEqual(frame, rebuilt(frame) if family == 6 else frame)
+
     def test_what_fits_exactly_passes_and_one_more_does_not(self):
         for dst, family, most in (("10.0.0.4", 4, 1450), ("10.0.0.6", 4, 1430),
                                   ("10.0.0.4", 6, 1450), ("10.0.0.6", 6, 1430)):
@@ -238,6 +266,7 @@ class Refusals(unittest.TestCase):
                 ("not_vxlan", t(good, udp={"dport": 4790})),
                 ("outer_ttl", t(good, ip={"ttl": 1})),
                 ("source_check", t(good, ip={"src": "8.8.8.8"})),
+                ("vxlan_truncated", ether_udp(15)), ("inner_truncated", ether_udp(16)),
                 ("vxlan_truncated", t(good)[:14] + bytes(
                     IP(src=w.NC4, dst=w.VIP4) / UDP(sport=1, dport=4789))),
                 ("vxlan_i_flag", t(good, vxlan={"flags": 0})),

@@ -44,6 +44,9 @@ def devices():
             u["next_hop_mac"] = None
     d = worlds["silent"] = device()      # no address to send ICMP errors from
     d["icmp_source"] = []
+    d = worlds["tight"] = device()       # the smallest links: errors are cut further
+    for u in d["uplinks"]:
+        u["mtu"] = 1280
     return worlds
 
 
@@ -82,6 +85,9 @@ def entries():
             ("10.6.0.0/16", "2001:db8:6::/48", "idc",   # the same number over there
              {"endpoint": IDC6, "endpoint_vni": 100},
              {"endpoint": IDC4, "endpoint_vni": 100}),
+            ("10.14.0.0/16", "2001:db8:14::/48", "region",
+             {"endpoint": REGION4, "endpoint_vni": 100},
+             {"endpoint": REGION6, "endpoint_vni": 100}),
             ("10.7.0.0/16", "2001:db8:7::/48", "internet", {}, {}),
             ("10.8.0.0/16", "2001:db8:8::/48", "service", {"service": "dns"},
              {"service": "dns"}),

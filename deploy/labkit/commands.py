@@ -1,0 +1,122 @@
+"""Every command line and file of the product that the lab uses, in one place.
+
+`paths` is a Paths: where the lab keeps its files.  Functions return argument lists;
+nothing is run here.
+"""
+
+import json
+import os
+
+REST_PORT, GRPC_PORT = 17443, 17444
+TOKEN = "lab-admin"  # a secret of nobody: the lab listens on 127.0.0.1 only
+
+
+class Paths:
+    def __init__(self, root):
+        self.root = root
+        self.dir = os.path.join(root, ".lab")
+        self.bin = os.path.join(root, ".build/release/bin")
+        self.logs = self.file("log")
+        self.certs = self.file("certs")
+        self.region = self.file("region.yaml")
+        self.entries = self.file("entries.ndjson")
+        self.picture = self.file("region.svg")
+        self.state = self.file("state.json")
+
+    def file(self, *parts):
+        return os.path.join(self.dir, *parts)
+
+    def cert(self, name):
+        return os.path.join(self.certs, name + ".crt"), os.path.join(self.certs, name + ".key")
+
+    def program(self, name):
+        return os.path.join(self.bin, name)
+
+    @property
+    def ca(self):
+        return os.path.join(self.certs, "ca.crt")
+
+
+PROGRAMS = ("xgw-controller", "xgw-agent", "xgw-gateway", "xgwctl")
+
+
+def controller(paths):
+    crt, key = paths.cert("controller")
+    return [paths.program("xgw-controller"),
+            "--store", "sqlite:" + paths.file("controller.db"),
+            "--rest-listen", "127.0.0.1:%d" % REST_PORT,
+            "--grpc-listen", "127.0.0.1:%d" % GRPC_PORT,
+            "--tls-ca", paths.ca, "--tls-cert", crt, "--tls-key", key,
+            "--tokens", paths.file("tokens")]
+
+
+def tokens():
+    """The controller's file of bearer tokens: token, role, name."""
+    return "%s admin lab\n" % TOKEN
+
+
+def gateway(paths, node):
+    return [paths.program("xgw-gateway"), "--pipeline", "x86",
+            "--control", paths.file(node.name + ".sock"),
+            "--port", "up0=net_af_packet0,iface=up0"]
+
+
+def agent(paths, node):
+    crt, key = paths.cert(node.name)
+    return [paths.program("xgw-agent"), "--device", node.name,
+            "--controller", "127.0.0.1:%d" % GRPC_PORT,
+            "--tls-ca", paths.ca, "--tls-cert", crt, "--tls-key", key,
+            "--driver", "gateway:" + paths.file(node.name + ".sock")]
+
+
+def ctl(paths, *words):
+    return [paths.program("xgwctl"), "--server", "https://127.0.0.1:%d" % REST_PORT,
+            "--grpc", "127.0.0.1:%d" % GRPC_PORT, "--ca", paths.ca, "--token", TOKEN, *words]
+
+
+def apply(paths):
+    return ctl(paths, "apply", "-f", paths.region)
+
+
+def import_entries(paths):
+    return ctl(paths, "import", paths.entries)
+
+
+def status(paths):
+    return ctl(paths, "status", "-o", "json")
+
+
+def trace(paths, vni, dst, src):
+    return ctl(paths, "trace", "--vni", str(vni), "--dst", dst, "--src", src)
+
+
+def nodes_in_sync(status_text, names):
+    """From `status`: (all of `names` are in sync, what to show while they are not)."""
+    nodes = {n["name"]: n for n in json.loads(status_text).get("nodes", [])}
+    waiting = [n for n in names if not nodes.get(n, {}).get("in_sync")]
+    return not waiting, "waiting for " + ", ".join(waiting) if waiting else "in sync"
+
+
+def entry_count(status_text):
+    """From `status`: what must be the same after a restart."""
+    s = json.loads(status_text)
+    return {"entries": s.get("entries"), "digest": s.get("digest")}
+
+
+def counters(paths, node):
+    return ctl(paths, "get", "counters", node.name, "-o", "json")
+
+
+def region(lab, plan):
+    """region.yaml as an object."""
+    return {
+        "region": {"name": plan.REGION, "icmp_source_v4": plan.ICMP_SOURCE[0],
+                   "icmp_source_v6": plan.ICMP_SOURCE[1],
+                   "underlay_sources": plan.UNDERLAY_SOURCE},
+        "clusters": [{"name": g.cluster, "kind": "x86", "active_side": g.side,
+                      "vip_v4": g.vip4, "vip_v6": g.vip6} for g in lab.gateways],
+        "nodes": [{"name": g.name, "cluster": g.cluster, "side": g.side,
+                   "vtep_v4": g.vtep4, "vtep_v6": g.vtep6,
+                   "uplinks": [{"port": "up0", "addr_v4": g.ip4, "next_hop_v4": g.hop4,
+                                "addr_v6": g.ip6, "next_hop_v6": g.hop6,
+                                "mtu": plan.UNDERLAY_MTU}]} for g in lab.gateways]}

@@ -1,0 +1,107 @@
+"""Pings and TCP between the lab's namespaces, with tools of the system."""
+
+import re
+import subprocess
+import sys
+
+TCP = r'''
+import hashlib, os, socket, sys
+role, address, port, size = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+family = socket.AF_INET6 if ":" in address else socket.AF_INET
+s = socket.socket(family)
+s.settimeout(20)
+digest = hashlib.sha256()
+if role == "serve":
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    s.bind((address, port)); s.listen(1)
+    print("listening", flush=True)
+    c, _ = s.accept(); c.settimeout(20)
+    while True:
+        data = c.recv(65536)
+        if not data:
+            break
+        digest.update(data)
+    c.sendall(digest.digest()); c.close()
+else:
+    s.connect((address, port))
+    block = os.urandom(65536)
+    for n in range(0, size, len(block)):
+        part = block[:min(len(block), size - n)]
+        digest.update(part); s.sendall(part)
+    s.shutdown(socket.SHUT_WR)
+    answer = b""
+    while len(answer) < 32:
+        more = s.recv(32)
+        if not more:
+            break
+        answer += more
+    sys.exit(0 if answer == digest.digest() else "the bytes that arrived differ")
+'''
+
+
+class TrafficError(Exception):
+    pass
+
+
+def inside(namespace, *words):
+    return ["ip", "netns", "exec", namespace, *words]
+
+
+def ping(source_ns, address, count=3, interval=0.05, size=None, wait=1):
+    """(sent, received, average round trip in ms or None)."""
+    words = ["ping", "-n", "-q", "-c", str(count), "-i", str(interval), "-W", str(wait)]
+    if size is not None:
+        words += ["-M", "do", "-s", str(size)]
+    out = subprocess.run(inside(source_ns, *words, address), text=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
+    return parse_ping(out)
+
+
+def parse_ping(out):
+    m = re.search(r"(\d+) packets transmitted, (\d+) received", out)
+    if not m:
+        raise TrafficError(out.strip().splitlines()[-1] if out.strip() else "ping is mute")
+    rtt = re.search(r"= [\d.]+/([\d.]+)/", out)
+    return int(m.group(1)), int(m.group(2)), float(rtt.group(1)) if rtt else None
+
+
+class PingRun:
+    """A ping in the background, over an event that must lose nothing."""
+
+    def __init__(self, source_ns, address, interval=0.02):
+        self.process = subprocess.Popen(
+            inside(source_ns, "ping", "-n", "-q", "-i", str(interval), address), text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def stop(self):
+        self.process.send_signal(2)  # SIGINT: print the summary
+        sent, received, _ = parse_ping(self.process.communicate(timeout=10)[0])
+        # The last request may be under way when the ping is stopped.
+        return sent, received if sent - received != 1 else sent
+
+
+def tcp(source_ns, target_ns, address, size, port=5001, timeout=60):
+    """Moves `size` bytes and compares digests.  TrafficError when it does not work."""
+    python = sys.executable
+    server = subprocess.Popen(
+        inside(target_ns, python, "-c", TCP, "serve", address, str(port), "0"),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        if server.stdout.readline().strip() != "listening":
+            raise TrafficError("no listener: " + last_line(server.communicate()[1]))
+        client = subprocess.run(
+            inside(source_ns, python, "-c", TCP, "send", address, str(port), str(size)),
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout)
+        if client.returncode:
+            raise TrafficError(last_line(client.stdout))
+        server.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        raise TrafficError("not finished after %d s" % timeout) from None
+    finally:
+        server.kill()
+        server.communicate()
+
+
+def last_line(text):
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else "no message"
