@@ -202,7 +202,7 @@ static enum rc read_arguments(struct loading *l, int argc, char *const *argv,
 {
     for (int i = 1; i < argc; i++) {
         int action = find_action(argv[i]);
-        struct argument a;
+        struct argument a = { .value = NULL };
         enum rc rc;
 
         if (action >= 0) {

@@ -254,9 +254,11 @@ static char *print_hex16(char *to, unsigned v)
     return to;
 }
 
-static unsigned group_at(const uint8_t b[16], int i)
+static unsigned group_at(const uint8_t b[16], int group)
 {
-    return (unsigned)b[2 * i] << 8 | b[2 * i + 1];
+    const size_t i = 2 * (size_t)group;
+
+    return (unsigned)b[i] << 8 | b[i + 1];
 }
 
 /* The first of the longest runs of two or more zero groups (RFC 5952, 4.2). */
@@ -289,8 +291,7 @@ static char *print_v6(char *to, const uint8_t b[16])
     int gap = longest_zero_run(b, &gap_len);
 
     if (memcmp(b, mapped, 12) == 0) {
-        memcpy(to, "::ffff:", 7);
-        return print_v4(to + 7, b + 12);
+        return print_v4(stpcpy(to, "::ffff:"), b + 12);
     }
     for (int i = 0; i < 8; i++) {
         if (i == gap) {

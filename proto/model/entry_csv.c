@@ -13,9 +13,14 @@ struct cells {
     char *scratch;
 };
 
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
 static struct cells cells_of(const char *line, size_t len, char *scratch)
 {
-    while (len > 0 && memchr(" \t\r\n", line[len - 1], 4)) {
+    while (len > 0 && is_space(line[len - 1])) {
         len--;
     }
     return (struct cells){ .p = line, .end = line + len, .more = true, scratch };
@@ -171,7 +176,7 @@ enum rc entry_parse_csv(const struct entry_csv *csv, const char *line, size_t le
     f.flags = 0;
     c = cells_of(line, len, scratch);
     while (c.more && at < csv->column_count) {
-        struct field_text cell;
+        struct field_text cell = { .len = 0 };
 
         rc = next_cell(&c, &cell, err);
         if (rc == RC_OK) {

@@ -1,5 +1,6 @@
 #include "tests/unit/unit.h"
 
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -85,6 +86,43 @@ START_TEST(a_long_line_is_cut_and_still_one_line)
 }
 END_TEST
 
+static void *say_thread(void *arg)
+{
+    for (int i = 0; i < 200; i++) {
+        log_info("shared", "thread=%d end=yes", *(int *)arg);
+    }
+    return NULL;
+}
+
+static void say_threads(void)
+{
+    pthread_t threads[4];
+    int ids[4] = { 0, 1, 2, 3 };
+
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, say_thread, &ids[i]), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        pthread_join(threads[i], NULL);
+    }
+}
+
+START_TEST(threads_share_a_call_site_and_never_mix_lines)
+{
+    static char got[1 << 20];
+    unsigned count = 0;
+
+    capture(say_threads, got, sizeof(got));
+    for (char *line = strtok(got, "\n"); line; line = strtok(NULL, "\n")) {
+        ck_assert_int_eq(strncmp(line, "ts=20", 5), 0);
+        ck_assert_ptr_nonnull(strstr(line, " end=yes"));
+        count++;
+    }
+    ck_assert_uint_ge(count, 10);
+    ck_assert_uint_le(count, 40); /* a second boundary may let some more through */
+}
+END_TEST
+
 START_TEST(levels_are_read_by_name)
 {
     ck_assert_int_eq(log_level_parse("debug"), LOG_DEBUG);
@@ -101,6 +139,7 @@ int main(void)
     tcase_add_test(tc, a_line_is_logfmt_with_time_level_and_pairs);
     tcase_add_test(tc, a_call_site_is_limited_to_ten_lines_a_second);
     tcase_add_test(tc, a_long_line_is_cut_and_still_one_line);
+    tcase_add_test(tc, threads_share_a_call_site_and_never_mix_lines);
     tcase_add_test(tc, levels_are_read_by_name);
     return unit_run("log", tc);
 }
