@@ -161,25 +161,56 @@ static void each(struct fib *f, const struct change_list *l, enum table_id table
     }
 }
 
-static bool shrinks(const struct table_change *c)
+/* The order in which VNIs get their new routes.  A VNI is made ready before another one
+ * peers to it, and emptied after the other one has turned away. */
+enum route_stage { STAGE_READY, STAGE_PEER, STAGE_TURN_AWAY, STAGE_EMPTY, STAGES };
+
+static bool is_peer(const struct row *row)
 {
-    return rows_count(c->after) < rows_count(c->before);
+    return row->key && row->value_len > 0 && row->value[0] == SCOPE_PEER;
 }
 
-static void route_pass_shrinking(struct fib *f, const struct table_change *c,
-                                 struct refusal *refused)
+static enum route_stage route_stage_of(const struct table_change *c)
 {
-    if (shrinks(c)) {
-        route_pass(f, c, refused);
+    struct delta d = delta_of(c->before, c->after, TABLE_VXLAN_ROUTE);
+    struct delta_step s;
+    bool loses_peer = false;
+
+    while (delta_next(&d, &s)) {
+        if (is_peer(&s.after)) {
+            return STAGE_PEER;
+        }
+        loses_peer |= is_peer(&s.before);
     }
+    if (rows_count(c->after) >= rows_count(c->before)) {
+        return STAGE_READY;
+    }
+    return loses_peer ? STAGE_TURN_AWAY : STAGE_EMPTY;
 }
 
-static void route_pass_growing(struct fib *f, const struct table_change *c,
-                               struct refusal *refused)
+/* With `is_tight`, VNIs that lose routes come first: a limit leaves no other way. */
+static void route_passes(struct fib *f, const struct change_list *l, bool is_tight,
+                         struct refusal *refused)
 {
-    if (!shrinks(c)) {
-        route_pass(f, c, refused);
+    uint8_t *stage = l->count > 1 && !is_tight ? malloc(l->count) : NULL;
+
+    for (uint32_t i = 0; stage && i < l->count; i++) {
+        stage[i] = l->at[i].table == TABLE_VXLAN_ROUTE
+                       ? (uint8_t)route_stage_of(&l->at[i])
+                       : STAGES;
     }
+    for (unsigned now = 0; now < STAGES; now++) {
+        for (uint32_t i = 0; i < l->count; i++) {
+            const struct table_change *c = &l->at[i];
+            unsigned when =
+                stage ? stage[i] : rows_count(c->after) >= rows_count(c->before);
+
+            if (c->table == TABLE_VXLAN_ROUTE && when == now) {
+                route_pass(f, c, refused);
+            }
+        }
+    }
+    free(stage);
 }
 
 /* Entries that the list would add at most. */
@@ -205,12 +236,9 @@ enum rc fib_apply(struct fib *f, const struct change_list *changes,
     }
     each(f, changes, TABLE_VM_NC, vm_put_pass, &refused);
     each(f, changes, TABLE_VNI, vni_put_pass, &refused);
-    if (f->routes + adds_of(changes, TABLE_VXLAN_ROUTE) > f->limits.max_routes) {
-        each(f, changes, TABLE_VXLAN_ROUTE, route_pass_shrinking, &refused);
-        each(f, changes, TABLE_VXLAN_ROUTE, route_pass_growing, &refused);
-    } else {
-        each(f, changes, TABLE_VXLAN_ROUTE, route_pass, &refused);
-    }
+    route_passes(f, changes,
+                 f->routes + adds_of(changes, TABLE_VXLAN_ROUTE) > f->limits.max_routes,
+                 &refused);
     each(f, changes, TABLE_VNI, vni_delete_pass, &refused);
     if (!is_tight) {
         each(f, changes, TABLE_VM_NC, vm_delete_pass, &refused);

@@ -75,8 +75,10 @@ void fib_exceptions_fini(struct fib_exceptions *x);
 /* Makes the structures follow `changes` (from table_set_apply(); `before` must be what
  * this fib holds).  Borrows the list; keeps no reference to rows.  Tables but vni,
  * vxlan_route and vm_nc are skipped.  New VM-NC entries come first, then VNIs and
- * routes, then VM-NC deletes (deletes first only where a limit leaves no other way);
- * every single entry goes from old to new in one step.  Rows that cannot be placed are
+ * routes (a VNI's before those of others that newly peer to it, and a VNI that loses
+ * routes after those that turn away from it), then VM-NC deletes (deletes first only
+ * where a limit leaves no other way).  Every single entry goes from old to new in one
+ * step, and so do all routes of one VNI and family.  Rows that cannot be placed are
  * appended to `*exceptions` and the rest goes on; returns RC_OK or the first reason. */
 enum rc fib_apply(struct fib *f, const struct change_list *changes,
                   struct fib_exceptions *exceptions);
