@@ -179,47 +179,140 @@ static inline const void *exact_away(const struct exact *e, uint64_t hash)
     return exact_bucket(e, segment, exact_second(hash, exact_buckets(segment)));
 }
 
+/* Which slots of a bucket hold a key, as a bit mask; the compilers' own vector code for
+ * a loop with an exit is a chain of unpredictable branches.  The vector loads are not
+ * atomic in C's terms; on x86 each 8-byte lane of an aligned one is read at once, and
+ * loads stay in order.  TSan gets the plain loops. */
+#if defined(__AVX2__) && !defined(__SANITIZE_THREAD__)
+#define EXACT_VECTOR 1
+#include <immintrin.h>
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#undef EXACT_VECTOR
+#endif
+#endif
+#endif
+
+#ifdef EXACT_VECTOR
+static inline __m256i exact_load4(const exact_u64 *at)
+{
+    __m256i v = _mm256_load_si256((const __m256i *)(const void *)at);
+
+    atomic_signal_fence(memory_order_seq_cst); /* the compiler keeps the order, too */
+    return v;
+}
+
+static inline uint32_t exact_mask4(__m256i same)
+{
+    return (uint32_t)_mm256_movemask_pd(_mm256_castsi256_pd(same));
+}
+
+static inline uint32_t exact_match_vni(const struct exact_bucket_vni *b, uint64_t key)
+{
+    __m256i mask = _mm256_set1_epi64x((int64_t)EXACT_VNI_KEY);
+    __m256i want = _mm256_set1_epi64x((int64_t)key);
+    __m256i low =
+        _mm256_cmpeq_epi64(_mm256_and_si256(exact_load4(b->slot), mask), want);
+    __m256i high =
+        _mm256_cmpeq_epi64(_mm256_and_si256(exact_load4(b->slot + 4), mask), want);
+
+    return exact_mask4(low) | (exact_mask4(high) << 4 & 0x70);
+}
+
+static inline uint32_t exact_match_v4(const struct exact_bucket_v4 *b, uint64_t key)
+{
+    __m256i want = _mm256_set1_epi64x((int64_t)key);
+    uint32_t low = exact_mask4(_mm256_cmpeq_epi64(exact_load4(b->key), want));
+
+    return low |
+           (uint32_t)(atomic_load_explicit(&b->key[4], memory_order_acquire) == key)
+               << 4;
+}
+#else
+static inline uint32_t exact_match_vni(const struct exact_bucket_vni *b, uint64_t key)
+{
+    uint32_t mask = 0;
+
+    for (unsigned i = 0; i < 7; i++) {
+        uint64_t slot = atomic_load_explicit(&b->slot[i], memory_order_acquire);
+
+        mask |= (uint32_t)((slot & EXACT_VNI_KEY) == key) << i;
+    }
+    return mask;
+}
+
+static inline uint32_t exact_match_v4(const struct exact_bucket_v4 *b, uint64_t key)
+{
+    uint32_t mask = 0;
+
+    for (unsigned i = 0; i < 5; i++) {
+        mask |=
+            (uint32_t)(atomic_load_explicit(&b->key[i], memory_order_acquire) == key)
+            << i;
+    }
+    return mask;
+}
+#endif
+
+static inline uint32_t exact_match_v6(const struct exact_bucket_v6 *b, uint64_t hi,
+                                      uint64_t lo, uint32_t vni)
+{
+    uint32_t mask = 0;
+
+    for (unsigned i = 0; i < 2; i++) {
+        uint64_t differs =
+            (atomic_load_explicit(&b->vni[i], memory_order_acquire) ^ vni) |
+            (atomic_load_explicit(&b->hi[i], memory_order_acquire) ^ hi) |
+            (atomic_load_explicit(&b->lo[i], memory_order_acquire) ^ lo);
+
+        mask |= (uint32_t)(differs == 0) << i;
+    }
+    return mask;
+}
+
 /* Scans of one bucket: 1 hit, 0 not here, -1 the bucket changed meanwhile.  `*hdr` is
  * the header before the scan. */
 static inline int exact_scan_vni(const struct exact_bucket_vni *b, uint64_t key,
                                  uint32_t *hdr, uint64_t *ret)
 {
-    *hdr = atomic_load_explicit(&b->hdr, memory_order_acquire);
-    for (unsigned i = 0; i < 7; i++) {
-        uint64_t slot = atomic_load_explicit(&b->slot[i], memory_order_acquire);
+    uint32_t mask;
+    uint64_t slot;
 
-        if ((slot & EXACT_VNI_KEY) == key) {
-            *ret = slot;
-            return slot != 0;
-        }
+    *hdr = atomic_load_explicit(&b->hdr, memory_order_acquire);
+    mask = exact_match_vni(b, key);
+    if (!mask) {
+        return 0;
     }
-    return 0;
+    /* The slot may have been given to another key since. */
+    slot = atomic_load_explicit(&b->slot[__builtin_ctz(mask)], memory_order_acquire);
+    *ret = slot;
+    return (slot & EXACT_VNI_KEY) == key ? slot != 0 : -1;
 }
 
 static inline int exact_scan_v4(const struct exact_bucket_v4 *b, uint64_t key,
                                 uint32_t *hdr, uint64_t *ret)
 {
+    uint32_t mask;
+
     *hdr = atomic_load_explicit(&b->hdr, memory_order_acquire);
-    for (unsigned i = 0; i < 5; i++) {
-        if (atomic_load_explicit(&b->key[i], memory_order_acquire) == key) {
-            *ret = atomic_load_explicit(&b->val[i], memory_order_acquire);
-            return *hdr == atomic_load_explicit(&b->hdr, memory_order_acquire) ? 1 : -1;
-        }
+    mask = exact_match_v4(b, key);
+    if (!mask) {
+        return 0;
     }
-    return 0;
+    *ret = atomic_load_explicit(&b->val[__builtin_ctz(mask)], memory_order_acquire);
+    return *hdr == atomic_load_explicit(&b->hdr, memory_order_acquire) ? 1 : -1;
 }
 
 static inline int exact_scan_v6(const struct exact_bucket_v6 *b, uint64_t hi,
                                 uint64_t lo, uint32_t vni, uint32_t *hdr, uint64_t *ret)
 {
+    uint32_t mask;
+
     *hdr = atomic_load_explicit(&b->hdr, memory_order_acquire);
-    for (unsigned i = 0; i < 2; i++) {
-        if (atomic_load_explicit(&b->vni[i], memory_order_acquire) == vni &&
-            atomic_load_explicit(&b->hi[i], memory_order_acquire) == hi &&
-            atomic_load_explicit(&b->lo[i], memory_order_acquire) == lo) {
-            *ret = atomic_load_explicit(&b->val[i], memory_order_acquire);
-            return *hdr == atomic_load_explicit(&b->hdr, memory_order_acquire) ? 1 : -1;
-        }
+    mask = exact_match_v6(b, hi, lo, vni);
+    if (!mask) {
+        return 0;
     }
-    return 0;
+    *ret = atomic_load_explicit(&b->val[__builtin_ctz(mask)], memory_order_acquire);
+    return *hdr == atomic_load_explicit(&b->hdr, memory_order_acquire) ? 1 : -1;
 }

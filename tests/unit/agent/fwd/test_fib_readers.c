@@ -214,7 +214,7 @@ START_TEST(a_vm_that_stays_is_found_while_others_move_around_it)
         region_queue(&r, ENTRY_PUT, &e);
     }
     region_commit(&r, UINT64_MAX);
-    run(&r, ask_permanent, change_vms, 800, 2000);
+    run(&r, ask_permanent, change_vms, 500, 1000);
     region_audit(&r);
     region_fini(&r);
 }
@@ -289,7 +289,7 @@ START_TEST(a_route_that_stays_answers_while_its_vni_is_rebuilt)
     region_queue(&r, ENTRY_PUT, &vni);
     change_routes(&r, &seed, 0);
     region_commit(&r, UINT64_MAX);
-    run(&r, ask_routes, change_routes, 300, 2000);
+    run(&r, ask_routes, change_routes, 150, 1000);
     region_audit(&r);
     region_fini(&r);
 }
@@ -353,7 +353,7 @@ START_TEST(entries_that_change_together_never_open_a_hole)
     region_queue(&r, ENTRY_PUT, &to2);
     change_moving(&r, &seed, 0);
     region_commit(&r, UINT64_MAX);
-    run(&r, ask_moving, change_moving, 20000, 2000);
+    run(&r, ask_moving, change_moving, 5000, 1000);
     region_fini(&r);
 }
 END_TEST
