@@ -48,16 +48,18 @@ static inline void prefetch(const void *p)
     __builtin_prefetch(p, 0, 3);
 }
 
-static inline struct lpm_addr addr_load(const struct fib_query *q)
+static inline struct lpm_addr addr_load(const struct fib_query *q, bool is_v6)
 {
-    uint64_t v6 = q->family == IP_V6 ? UINT64_MAX : 0; /* a mask, not a branch */
     uint64_t hi;
     uint64_t lo;
 
     memcpy(&hi, q->dst, 8);
     memcpy(&lo, q->dst + 8, 8);
-    return (struct lpm_addr){ __builtin_bswap64(hi) & (v6 | UINT64_C(0xffffffff) << 32),
-                              __builtin_bswap64(lo) & v6 };
+    hi = __builtin_bswap64(hi);
+    if (!is_v6) {
+        return (struct lpm_addr){ hi >> 32 << 32, 0 };
+    }
+    return (struct lpm_addr){ hi, __builtin_bswap64(lo) };
 }
 
 static inline struct exact_entry vm_key(uint32_t vni, bool is_v6, struct lpm_addr a)
@@ -97,33 +99,33 @@ static inline void start(const struct fib *f, struct fib_query *q, uint32_t vni,
     q->scratch[1] = (uint64_t)(uintptr_t)vm_bucket;
 }
 
-/* By family: [0] IPv4, [1] IPv6. */
 static inline void sort_families(const struct fib_query q[], unsigned n,
-                                 struct work ret[2])
+                                 struct work *v4, struct work *v6)
 {
-    ret[0].n = ret[1].n = 0;
+    v4->n = v6->n = 0;
     for (unsigned i = 0; i < n; i++) {
         bool is_v6 = q[i].family == IP_V6;
 
-        work_add(&ret[0], i, !is_v6);
-        work_add(&ret[1], i, is_v6);
+        work_add(v4, i, !is_v6);
+        work_add(v6, i, is_v6);
     }
 }
 
 void fib_resolve_begin(const struct fib *f, struct fib_query q[], unsigned n)
 {
-    struct work family[2];
+    struct work v4;
+    struct work v6;
 
-    sort_families(q, n, family);
-    for (unsigned k = 0; k < family[0].n; k++) {
-        struct fib_query *x = &q[family[0].at[k]];
+    sort_families(q, n, &v4, &v6);
+    for (unsigned k = 0; k < v4.n; k++) {
+        struct fib_query *x = &q[v4.at[k]];
 
-        start(f, x, x->vni & VNI_MAX, false, addr_load(x));
+        start(f, x, x->vni & VNI_MAX, false, addr_load(x, false));
     }
-    for (unsigned k = 0; k < family[1].n; k++) {
-        struct fib_query *x = &q[family[1].at[k]];
+    for (unsigned k = 0; k < v6.n; k++) {
+        struct fib_query *x = &q[v6.at[k]];
 
-        start(f, x, x->vni & VNI_MAX, true, addr_load(x));
+        start(f, x, x->vni & VNI_MAX, true, addr_load(x, true));
     }
 }
 
@@ -184,7 +186,7 @@ static void answer_final(const struct fib *f, struct fib_query *q, uint32_t acti
 static void resolve_once(const struct fib *f, struct fib_query *q)
 {
     bool is_v6 = q->family == IP_V6;
-    struct lpm_addr a = addr_load(q);
+    struct lpm_addr a = addr_load(q, is_v6);
     uint32_t vni = q->vni & VNI_MAX;
     uint64_t slot = slot_find(f, vni, is_v6);
     uint64_t known = slot || !is_v6 ? slot : slot_find(f, vni, false);
@@ -232,138 +234,213 @@ static void resolve_once(const struct fib *f, struct fib_query *q)
 
 #define STAGE static inline __attribute__((always_inline)) void
 
-/* Asks for what a slot points to. */
-static inline void slot_prefetch(const struct fib *f, uint64_t slot)
-{
-    const uint8_t *at = f->lines.base + (uint64_t)slot_line(slot) * LINE_BYTES;
-
-    prefetch(at);
-    if (slot_kind(slot) > LPM_LINE) {
-        prefetch(at + LINE_BYTES); /* the root behind the tree's head */
-    }
-}
-
-/* Slots of the current VNIs, 0 if there is none. */
-STAGE stage_slots(struct burst *b, const struct work *w, const bool is_v6)
-{
-    const struct fib *f = b->f;
-    struct work second = { .n = 0 };
-
-    for (unsigned k = 0; k < w->n; k++) {
-        unsigned i = w->at[k];
-        uint64_t slot = 0;
-        uint32_t hdr;
-        int hit = exact_scan_vni((const void *)(uintptr_t)b->q[i].scratch[0],
-                                 slot_key(b->vni[i], is_v6), &hdr, &slot);
-
-        b->slot[i] = slot;
-        if (__builtin_expect(hit > 0, 1)) {
-            slot_prefetch(f, slot);
-        } else {
-            prefetch(exact_away(&f->vni, vni_hash(f, b->vni[i], is_v6)));
-            work_add(&second, i, true);
-        }
-    }
-    for (unsigned k = 0; k < second.n; k++) {
-        unsigned i = second.at[k];
-
-        b->slot[i] = slot_find(f, b->vni[i], is_v6);
-        slot_prefetch(f, b->slot[i]);
-    }
-}
-
-/* The arriving VNIs: those that are not known end here. */
-STAGE stage_vnis(struct burst *b, struct work *w, const bool is_v6)
-{
-    unsigned left = 0;
-
-    for (unsigned k = 0; k < w->n; k++) {
-        unsigned i = w->at[k];
-        struct fib_query *q = &b->q[i];
-        uint64_t known = b->slot[i];
-        bool is_known;
-
-        if (is_v6 && __builtin_expect(!known, 0)) {
-            known = slot_find(b->f, b->vni[i], false);
-        }
-        is_known = (known & SLOT_KNOWN) != 0;
-        q->kind = FIB_DROP_VNI_UNKNOWN;
-        q->out_vni = b->vni[i];
-        q->scope = 0;
-        q->lookups = is_known;
-        q->vni_flags = is_known ? slot_flags(known) : 0;
-        w->at[left] = (uint8_t)i;
-        left += is_known;
-    }
-    w->n = left;
-}
-
 static inline const void *slot_at(const struct burst *b, unsigned i)
 {
     return b->f->lines.base + (uint64_t)slot_line(b->slot[i]) * LINE_BYTES;
 }
 
-/* All trees of the list, a level a round. */
-STAGE stage_trees(struct burst *b, struct work *w, const bool is_v6)
-{
+/* The trees that a burst walks, a level a round. */
+struct walk {
+    unsigned n;
+    unsigned level;
+    uint32_t node[FIB_BURST_MAX]; /* line within the tree */
+    uint8_t at[FIB_BURST_MAX];
     const struct lpm_tree *tree[FIB_BURST_MAX];
-    uint32_t node[FIB_BURST_MAX];
+};
 
-    for (unsigned k = 0; k < w->n; k++) {
-        tree[k] = slot_at(b, w->at[k]);
-        node[k] = 1;
-    }
-    for (unsigned level = 0; w->n > 0; level++) {
-        unsigned left = 0;
+/* The queries of one family, by what they wait for. */
+struct family {
+    struct work turn;        /* a VNI bucket */
+    struct work turn_second; /* its second one */
+    struct work lines;       /* a line of routes */
+    struct work trees;       /* a tree */
+    struct work done;        /* no routes at all: the action is known */
+    struct work vm_second;   /* a second VM-NC bucket */
+    struct walk walk;
+};
 
-        for (unsigned k = 0; k < w->n; k++) {
-            unsigned i = w->at[k];
-            const struct lpm_tree *t = tree[k];
-            unsigned kind = is_v6 ? slot_kind(b->slot[i]) : LPM_TREE;
-            uint32_t at = node[k];
+/* Takes a query's slot: what it points to is asked for, and the query sorted. */
+STAGE slot_take(struct burst *b, unsigned i, uint64_t slot, struct family *to)
+{
+    unsigned kind = slot_kind(slot);
+    const uint8_t *at = b->f->lines.base + (uint64_t)slot_line(slot) * LINE_BYTES;
 
-            if (level + 1 == t->levels) {
-                b->action[i] = tree_leaf(t, kind, is_v6, at, b->addr[i]);
-                continue;
-            }
-            at = tree_step(t, kind, is_v6, level, at, b->addr[i]);
-            prefetch((const uint8_t *)t + (uint64_t)at * LINE_BYTES);
-            tree[left] = t;
-            node[left] = at;
-            w->at[left++] = (uint8_t)i;
-        }
-        w->n = left;
+    b->slot[i] = slot;
+    prefetch(at);
+    prefetch(at + (kind > LPM_LINE ? LINE_BYTES : 0)); /* the root behind the head */
+    work_add(&to->lines, i, kind == LPM_LINE);
+    work_add(&to->trees, i, kind > LPM_LINE);
+    if (__builtin_expect(kind == LPM_NONE, 0)) {
+        b->action[i] = ACTION_NONE;
+        work_add(&to->done, i, true);
     }
 }
 
-STAGE stage_routes(struct burst *b, const struct work *w, const bool is_v6)
+/* The first turn: is the arriving VNI known? */
+STAGE vni_take(struct burst *b, unsigned i, uint64_t slot, const bool is_v6,
+               struct family *to)
 {
-    struct work lines = { .n = 0 };
-    struct work trees = { .n = 0 };
+    struct fib_query *q = &b->q[i];
+    uint64_t known = slot;
+
+    if (is_v6 && __builtin_expect(!known, 0)) {
+        known = slot_find(b->f, b->vni[i], false);
+    }
+    q->out_vni = b->vni[i];
+    if (__builtin_expect(!(known & SLOT_KNOWN), 0)) {
+        q->kind = FIB_DROP_VNI_UNKNOWN;
+        q->lookups = 0;
+        q->vni_flags = 0;
+        q->scope = 0;
+        return;
+    }
+    q->lookups = 1;
+    q->vni_flags = slot_flags(known);
+    slot_take(b, i, slot, to);
+}
+
+/* VNI buckets to slots. */
+STAGE stage_slots(struct burst *b, struct family *w, const bool is_v6,
+                  const bool is_first)
+{
+    const struct fib *f = b->f;
+
+    w->turn_second.n = w->lines.n = w->trees.n = w->done.n = w->vm_second.n = 0;
+    for (unsigned k = 0; k < w->turn.n; k++) {
+        unsigned i = w->turn.at[k];
+        struct fib_query *q = &b->q[i];
+        uint64_t slot = 0;
+        uint32_t hdr;
+
+        if (is_first) {
+            b->vni[i] = q->vni & VNI_MAX;
+            b->addr[i] = addr_load(q, is_v6);
+        }
+        if (__builtin_expect(exact_scan_vni((const void *)(uintptr_t)q->scratch[0],
+                                            slot_key(b->vni[i], is_v6), &hdr,
+                                            &slot) <= 0,
+                             0)) {
+            prefetch(exact_away(&f->vni, vni_hash(f, b->vni[i], is_v6)));
+            work_add(&w->turn_second, i, true);
+        } else if (is_first) {
+            vni_take(b, i, slot, is_v6, w);
+        } else {
+            slot_take(b, i, slot, w);
+        }
+    }
+    w->turn.n = 0;
+}
+
+STAGE stage_slots_second(struct burst *b, struct family *w, const bool is_v6,
+                         const bool is_first)
+{
+    for (unsigned k = 0; k < w->turn_second.n; k++) {
+        unsigned i = w->turn_second.at[k];
+        uint64_t slot = slot_find(b->f, b->vni[i], is_v6);
+
+        if (is_first) {
+            vni_take(b, i, slot, is_v6, w);
+        } else {
+            slot_take(b, i, slot, w);
+        }
+    }
+}
+
+STAGE walk_begin(struct burst *b, struct family *w)
+{
+    struct walk *t = &w->walk;
+
+    t->n = w->trees.n;
+    t->level = 0;
+    for (unsigned k = 0; k < t->n; k++) {
+        t->at[k] = w->trees.at[k];
+        t->tree[k] = slot_at(b, t->at[k]);
+        t->node[k] = 1;
+    }
+}
+
+/* One level of all trees; those that come to a leaf have their action. */
+STAGE walk_step(struct burst *b, struct family *w, const bool is_v6)
+{
+    struct walk *t = &w->walk;
+    unsigned left = 0;
+
+    for (unsigned k = 0; k < t->n; k++) {
+        unsigned i = t->at[k];
+        const struct lpm_tree *tree = t->tree[k];
+        unsigned kind = is_v6 ? slot_kind(b->slot[i]) : LPM_TREE;
+        uint32_t at = t->node[k];
+
+        if (t->level + 1 == tree->levels) {
+            b->action[i] = tree_leaf(tree, kind, is_v6, at, b->addr[i]);
+            continue;
+        }
+        at = tree_step(tree, kind, is_v6, t->level, at, b->addr[i]);
+        prefetch((const uint8_t *)tree + (uint64_t)at * LINE_BYTES);
+        t->tree[left] = tree;
+        t->node[left] = at;
+        t->at[left++] = (uint8_t)i;
+    }
+    t->n = left;
+    t->level++;
+}
+
+/* VM-NC entries that were not in their first bucket. */
+STAGE stage_second(struct burst *b, struct family *family, const bool is_v6)
+{
+    const struct fib *f = b->f;
+    const struct work *w = &family->vm_second;
 
     for (unsigned k = 0; k < w->n; k++) {
         unsigned i = w->at[k];
-        unsigned kind = slot_kind(b->slot[i]);
+        struct fib_query *q = &b->q[i];
+        struct lpm_addr a = b->addr[i];
+        const void *bucket = (const void *)(uintptr_t)q->scratch[1];
+        struct exact_entry key;
+        uint32_t hdr;
+        uint64_t code;
+        int hit = is_v6 ? exact_scan_v6(bucket, a.hi, a.lo, b->vni[i], &hdr, &code)
+                        : exact_scan_v4(bucket, a.hi | b->vni[i], &hdr, &code);
 
-        b->action[i] = ACTION_NONE; /* stays for LPM_NONE */
-        work_add(&lines, i, kind == LPM_LINE);
-        work_add(&trees, i, kind > LPM_LINE);
+        if (__builtin_expect(hit <= 0, 0)) { /* not there, or it moves: the long way */
+            key = vm_key(b->vni[i], is_v6, a);
+            hit = exact_find(vm_table(f, is_v6), &key, &code);
+        }
+        if (hit > 0) {
+            answer_local(f, q, (uint32_t)code);
+        } else {
+            q->kind = FIB_DROP_VM_NC_MISS;
+        }
     }
-    for (unsigned k = 0; k < lines.n; k++) {
-        unsigned i = lines.at[k];
-
-        b->action[i] =
-            is_v6 ? lpm_line6_find(slot_at(b, i), b->addr[i].hi)
-                  : lpm_line4_find(slot_at(b, i), (uint32_t)(b->addr[i].hi >> 32));
-    }
-    stage_trees(b, &trees, is_v6);
 }
 
-/* VM-NC in the bucket that begin asked for; what is not there waits for its second. */
-STAGE stage_vms(struct burst *b, const struct work *w, const bool is_v6)
+/* What an action other than local means.  True: another turn, in the peer's VNI. */
+static bool action_take(struct burst *b, unsigned i, bool is_v6)
+{
+    struct fib_query *q = &b->q[i];
+    uint32_t action = b->action[i];
+
+    if (action >> 24 != ACTION_PEER) {
+        answer_final(b->f, q, action);
+        return false;
+    }
+    if (q->lookups == FIB_LOOKUPS_MAX) {
+        q->kind = FIB_DROP_TOO_MANY_LOOKUPS;
+        q->scope = SCOPE_PEER;
+        return false;
+    }
+    b->vni[i] = q->out_vni = action & ACTION_PAYLOAD;
+    q->lookups++;
+    start(b->f, q, b->vni[i], is_v6, b->addr[i]);
+    return true;
+}
+
+/* By action: VM-NC in the bucket that begin asked for, final, or another turn, which
+ * is added to `to->turn`. */
+STAGE stage_actions(struct burst *b, struct family *to, const struct work *w,
+                    const bool is_v6)
 {
     const struct fib *f = b->f;
-    struct work second = { .n = 0 };
 
     for (unsigned k = 0; k < w->n; k++) {
         unsigned i = w->at[k];
@@ -372,80 +449,69 @@ STAGE stage_vms(struct burst *b, const struct work *w, const bool is_v6)
         const void *bucket = (const void *)(uintptr_t)q->scratch[1];
         uint32_t hdr;
         uint64_t code = 0;
-        int hit = is_v6 ? exact_scan_v6(bucket, a.hi, a.lo, b->vni[i], &hdr, &code)
-                        : exact_scan_v4(bucket, a.hi | b->vni[i], &hdr, &code);
+        int hit;
 
+        if (__builtin_expect(b->action[i] != ACTION_LOCAL, 0)) {
+            work_add(&to->turn, i, action_take(b, i, is_v6));
+            continue;
+        }
+        hit = is_v6 ? exact_scan_v6(bucket, a.hi, a.lo, b->vni[i], &hdr, &code)
+                    : exact_scan_v4(bucket, a.hi | b->vni[i], &hdr, &code);
         q->scope = SCOPE_LOCAL;
         if (__builtin_expect(hit > 0, 1)) {
             answer_local(f, q, (uint32_t)code);
         } else {
-            prefetch(exact_away(vm_table(f, is_v6), vm_hash(f, b->vni[i], is_v6, a)));
-            work_add(&second, i, true);
-        }
-    }
-    for (unsigned k = 0; k < second.n; k++) {
-        unsigned i = second.at[k];
-        struct fib_query *q = &b->q[i];
-        struct exact_entry key = vm_key(b->vni[i], is_v6, b->addr[i]);
-        uint64_t code;
-
-        if (exact_find(vm_table(f, is_v6), &key, &code)) {
-            answer_local(f, q, (uint32_t)code);
-        } else {
-            q->kind = FIB_DROP_VM_NC_MISS;
+            bucket = exact_away(vm_table(f, is_v6), vm_hash(f, b->vni[i], is_v6, a));
+            prefetch(bucket);
+            q->scratch[1] = (uint64_t)(uintptr_t)bucket;
+            work_add(&to->vm_second, i, true);
         }
     }
 }
 
-/* By action: VM-NC, final, or another turn in the peer's VNI, which stays in `w`. */
-STAGE stage_actions(struct burst *b, struct work *w, const bool is_v6)
+STAGE stage_lines(struct burst *b, struct family *w, const bool is_v6)
 {
-    struct work local = { .n = 0 };
-    struct work other = { .n = 0 };
-    unsigned left = 0;
+    for (unsigned k = 0; k < w->lines.n; k++) {
+        unsigned i = w->lines.at[k];
 
-    for (unsigned k = 0; k < w->n; k++) {
-        unsigned i = w->at[k];
-
-        work_add(&local, i, b->action[i] == ACTION_LOCAL);
-        work_add(&other, i, b->action[i] != ACTION_LOCAL);
+        b->action[i] =
+            is_v6 ? lpm_line6_find(slot_at(b, i), b->addr[i].hi)
+                  : lpm_line4_find(slot_at(b, i), (uint32_t)(b->addr[i].hi >> 32));
     }
-    stage_vms(b, &local, is_v6);
-    for (unsigned k = 0; k < other.n; k++) {
-        unsigned i = other.at[k];
-        struct fib_query *q = &b->q[i];
-        uint32_t action = b->action[i];
-
-        if (action >> 24 != ACTION_PEER) {
-            answer_final(b->f, q, action);
-        } else if (q->lookups == FIB_LOOKUPS_MAX) {
-            q->kind = FIB_DROP_TOO_MANY_LOOKUPS;
-            q->scope = SCOPE_PEER;
-        } else {
-            b->vni[i] = q->out_vni = action & ACTION_PAYLOAD;
-            q->lookups++;
-            start(b->f, q, b->vni[i], is_v6, b->addr[i]);
-            w->at[left++] = (uint8_t)i;
-        }
-    }
-    w->n = left;
+    stage_actions(b, w, &w->lines, is_v6);
+    stage_actions(b, w, &w->done, is_v6);
 }
 
-/* All queries of one family. */
-STAGE resolve_family(struct burst *b, struct work *w, const bool is_v6)
+/* One turn of both families: each stage does some work while what the one before asked
+ * for is on its way, the short lists of trees between the long ones of lines. */
+STAGE turn(struct burst *b, struct family *v4, struct family *v6, const bool is_first)
 {
-    for (unsigned k = 0; k < w->n; k++) {
-        unsigned i = w->at[k];
-
-        b->vni[i] = b->q[i].vni & VNI_MAX;
-        b->addr[i] = addr_load(&b->q[i]);
+    stage_slots(b, v4, false, is_first);
+    stage_slots(b, v6, true, is_first);
+    stage_slots_second(b, v4, false, is_first);
+    stage_slots_second(b, v6, true, is_first);
+    walk_begin(b, v4);
+    walk_begin(b, v6);
+    walk_step(b, v4, false);
+    walk_step(b, v6, true);
+    stage_lines(b, v4, false);
+    walk_step(b, v4, false);
+    walk_step(b, v6, true);
+    stage_lines(b, v6, true);
+    while (v4->walk.n + v6->walk.n > 0) {
+        walk_step(b, v4, false);
+        walk_step(b, v6, true);
     }
-    stage_slots(b, w, is_v6);
-    stage_vnis(b, w, is_v6);
-    while (w->n > 0) {
-        stage_routes(b, w, is_v6);
-        stage_actions(b, w, is_v6);
-        stage_slots(b, w, is_v6); /* of peers */
+    stage_actions(b, v4, &v4->trees, false);
+    stage_actions(b, v6, &v6->trees, true);
+    stage_second(b, v4, false);
+    stage_second(b, v6, true);
+}
+
+static void more_turns(struct burst *b, struct family *v4, struct family *v6)
+{
+    while (v4->turn.n + v6->turn.n > 0) {
+        turn(b, v4, v6, false);
     }
 }
 
@@ -465,14 +531,15 @@ static void redo_drop(const struct fib *f, struct fib_query *q, uint64_t seen)
 void fib_resolve_end(const struct fib *f, struct fib_query q[], unsigned n)
 {
     struct burst b;
-    struct work family[2];
+    struct family v4;
+    struct family v6;
     uint64_t seen = atomic_load_explicit(&f->changes, memory_order_acquire);
 
     b.f = f;
     b.q = q;
-    sort_families(q, n, family);
-    resolve_family(&b, &family[0], false);
-    resolve_family(&b, &family[1], true);
+    sort_families(q, n, &v4.turn, &v6.turn);
+    turn(&b, &v4, &v6, true);
+    more_turns(&b, &v4, &v6);
     for (unsigned i = 0; i < n; i++) {
         if (__builtin_expect(q[i].kind < FIB_LOCAL, 0)) {
             redo_drop(f, &q[i], seen);
