@@ -6,22 +6,16 @@
 
 enum { FIRST_CAP = 64 };
 
-/* Makes room for `more` bytes and one zero behind them. */
-static bool reserve(struct buf *b, size_t more)
+/* Makes room for `more` bytes and one zero behind them, by a new allocation. */
+static bool grow(struct buf *b, size_t more)
 {
     size_t need = b->len + more + 1;
     size_t cap = b->cap ? b->cap : FIRST_CAP;
     uint8_t *data;
 
-    if (b->failed) {
-        return false;
-    }
     if (need <= more) { /* came round */
         b->failed = true;
         return false;
-    }
-    if (need <= b->cap) {
-        return true;
     }
     while (cap < need) {
         cap = cap > SIZE_MAX / 2 ? need : cap * 2;
@@ -34,6 +28,15 @@ static bool reserve(struct buf *b, size_t more)
     b->data = data;
     b->cap = cap;
     return true;
+}
+
+/* The same; nearly always there is room already. */
+static inline bool reserve(struct buf *b, size_t more)
+{
+    if (b->failed) {
+        return false;
+    }
+    return b->cap - b->len > more || grow(b, more);
 }
 
 void buf_fini(struct buf *b)
