@@ -114,6 +114,22 @@ struct memory_device_counts memory_device_counts(const struct memory_device *d)
     return d->counts;
 }
 
+enum rc memory_device_preset(struct memory_device *d, const struct blob *ops)
+{
+    return table_set_apply(d->tables, ops->data, ops->len, NULL, NULL, NULL);
+}
+
+enum rc memory_device_preset_rows(struct memory_device *d, uint32_t vni,
+                                  enum table_id table, struct rows *rows)
+{
+    enum rc rc = table_set_put(d->tables, vni, table, rows_ref(rows));
+
+    if (rc != RC_OK) {
+        rows_unref(rows);
+    }
+    return rc;
+}
+
 void memory_device_observe(struct memory_device *d, memory_device_observer *f,
                            void *ctx)
 {
@@ -489,7 +505,8 @@ static void enqueue(struct driver *base, enum call_kind kind,
     struct memory_device *d = memory_of(base)->device;
     struct call *c;
 
-    if (!d || d->driver != memory_of(base) || !d->is_alive) {
+    if (!d || d->driver != memory_of(base) || !d->is_alive ||
+        memory_of(base)->must_tell_down) {
         return; /* lost, like a write to a broken socket; `down` is on its way */
     }
     c = calloc(1, sizeof(*c));

@@ -25,6 +25,12 @@ struct memory_device_config {
 struct memory_device *memory_device_new(const struct memory_device_config *config);
 void memory_device_free(struct memory_device *d); /* after its driver was closed */
 
+/* It holds this, as if somebody had written it before: neither counted nor observed. */
+enum rc memory_device_preset(struct memory_device *d, const struct blob *ops);
+/* The same of one table of one VNI; shares `rows`. */
+enum rc memory_device_preset_rows(struct memory_device *d, uint32_t vni,
+                                  enum table_id table, struct rows *rows);
+
 /* A driver for it; a driver that is open loses the device (`down`, for good).  Null:
  * no memory. */
 struct driver *driver_memory_new(struct memory_device *d,

@@ -185,7 +185,8 @@ void session_start_over(struct session *s)
     s->want_ready = false;
     s->retry_at_ms = 0;
     for (struct flight *f = s->flights; f; f = f->next) {
-        f->seq = 0; /* of a conversation that is over */
+        f->seq = 0;
+        f->is_old = true;
     }
 }
 
@@ -233,6 +234,22 @@ static void link_down(struct session *s, const struct err *cause)
     }
 }
 
+/* The controller is about to compare what the device holds: what was wished for before
+ * is void, and only what nobody can know stands. */
+static void keep_only_unknown(struct session *s)
+{
+    enum rc rc = exceptions_clear(s);
+
+    for (struct flight *f = s->flights; rc == RC_OK && f; f = f->next) {
+        if (f->is_late && !f->is_done) {
+            rc = flight_rows_failed(s, f, EXCEPTION_UNKNOWN);
+        }
+    }
+    if (rc != RC_OK) {
+        s->is_out_of_memory = true;
+    }
+}
+
 /* Says what the device is, as soon as that is known; without a device, that. */
 static void say_hello(struct session *s)
 {
@@ -268,6 +285,7 @@ static void say_hello(struct session *s)
         }
         s->is_fresh = false;
     }
+    keep_only_unknown(s);
     s->must_hello = false;
     s->assign_deadline_ms = s->now_ms + ASSIGN_TIMEOUT_MS;
 }

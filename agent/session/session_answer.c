@@ -25,6 +25,32 @@ static bool is_same_row(bool has_a, const struct row *a, bool has_b,
                        memcmp(a->value, b->value, a->value_len) == 0));
 }
 
+/* Whether this write changes what stands under the key. */
+static bool touches(const struct table_change *c, const struct row *key)
+{
+    enum table_id table = (enum table_id)c->table;
+    struct row before;
+    struct row after;
+    bool has_before = rows_find(c->before, table, key->key, key->key_len, &before);
+    bool has_after = rows_find(c->after, table, key->key, key->key_len, &after);
+
+    return !is_same_row(has_before, &before, has_after, &after);
+}
+
+/* A newer wish for the key is on its way: what became of the older does not matter. */
+static bool is_decided_later(const struct flight *owner, enum table_id table,
+                             uint32_t vni, const struct row *key)
+{
+    for (const struct flight *f = owner->next; f; f = f->next) {
+        const struct table_change *c = find_change(f, table, vni);
+
+        if (c && touches(c, key)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Makes `*rows` hold `was` (null: nothing) under the key. */
 static enum rc put_back(struct rows **rows, enum table_id table, uint32_t vni,
                         const struct row *key, const struct row *was)
@@ -56,18 +82,12 @@ static enum rc correct_belief(struct session *s, struct flight *owner,
 
     for (struct flight *f = owner->next; rc == RC_OK && f; f = f->next) {
         struct table_change *c = find_change(f, table, vni);
-        struct row before;
-        struct row after;
-        bool has_before;
-        bool has_after;
         bool is_decided;
 
         if (!c) {
             continue;
         }
-        has_before = rows_find(c->before, table, key->key, key->key_len, &before);
-        has_after = rows_find(c->after, table, key->key, key->key_len, &after);
-        is_decided = !is_same_row(has_before, &before, has_after, &after);
+        is_decided = touches(c, key);
         rc = put_back(&c->before, table, vni, key, was);
         if (rc == RC_OK && is_decided) {
             return RC_OK;
@@ -101,7 +121,7 @@ static enum rc row_failed(struct session *s, struct flight *f, uint8_t reason,
     struct row want;
     bool has_was;
     bool has_want;
-    enum rc rc;
+    enum rc rc = RC_OK;
 
     while (owner && owner->changes.count == 0) {
         owner = owner->next; /* its BATCH's last piece */
@@ -115,8 +135,10 @@ static enum rc row_failed(struct session *s, struct flight *f, uint8_t reason,
     if (is_same_row(has_was, &was, has_want, &want)) {
         return RC_OK;
     }
-    rc = exceptions_add(s, reason, table, vni, has_want ? &want : &was,
-                        has_want ? &want : NULL);
+    if (!(f->is_old && !is_unknown) && !is_decided_later(owner, table, vni, key)) {
+        rc = exceptions_add(s, reason, table, vni, has_want ? &want : &was,
+                            has_want ? &want : NULL);
+    }
     if (rc == RC_OK && !is_unknown) {
         rc = correct_belief(s, owner, table, vni, key, has_was ? &was : NULL);
     }
@@ -177,12 +199,17 @@ void flights_retire(struct session *s)
 static enum rc settle(struct session *s, struct flight *f,
                       const struct driver_done *done)
 {
+    bool is_as_said = done->rc == RC_OK && done->exception_count == 0;
     enum rc rc = RC_OK;
+
+    if (f->is_old && !is_as_said && !s->must_hello && s->link == LINK_UP) {
+        session_start_over(s); /* HELLO said that it holds what it does not */
+    }
 
     if (f->is_late) {
         rc = exceptions_supersede(s, f->ops); /* now it is known */
-        s->must_ack = true;
     }
+    s->must_ack |= f->is_late || f->is_retry;
     if (done->rc != RC_OK) {
         uint8_t reason = reason_of(done->rc);
 

@@ -24,6 +24,7 @@ static void start_read(struct session *s)
 void device_read_again(struct session *s)
 {
     s->is_believed_valid = false;
+    flights_drop_unsent(s);
     session_start_over(s);
     if (s->is_device_up && !s->is_reading && s->read_at_ms == 0) {
         s->read_at_ms = s->now_ms + session_pause_ms(s, s->read_attempt++);
@@ -160,13 +161,15 @@ static void send_config(struct session *s)
 
 void device_pump(struct session *s)
 {
-    if (!s->is_device_up || !s->is_believed_valid || !s->is_assigned) {
+    if (!s->is_device_up || !s->is_believed_valid) {
         return;
     }
-    send_config(s);
-    if (s->config_id == 0) {
+    if (s->is_assigned && !s->awaits_assign) {
+        send_config(s);
         flights_retry(s);
-        flights_send(s);
+    }
+    if (s->config_id == 0) {
+        flights_send(s); /* also without a link: they are believed already */
     }
     flights_retire(s);
 }

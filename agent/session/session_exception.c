@@ -52,6 +52,9 @@ uint32_t exceptions_count(const struct session *s)
     for (int i = 0; i < EXCEPTION_SETS; i++) {
         n += set_count(s->exceptions[i]);
     }
+    for (const struct flight *f = s->flights; f; f = f->next) {
+        n += f->is_done ? 0 : f->retry_rows;
+    }
     return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
 

@@ -24,6 +24,23 @@ void device_forget_flights(struct session *s)
     s->sent_count = 0;
 }
 
+void flights_drop_unsent(struct session *s)
+{
+    struct flight **at = &s->flights;
+
+    while (*at) {
+        struct flight *f = *at;
+
+        if (f->id != 0 && !f->is_sent) {
+            *at = f->next;
+            flight_free(f);
+        } else {
+            at = &f->next;
+        }
+    }
+    s->flights_end = at;
+}
+
 static struct flight *flight_add(struct session *s, struct blob *ops)
 {
     struct flight *f = calloc(1, sizeof(*f));
@@ -256,14 +273,27 @@ bool device_lacks_state(const struct session *s)
            (s->want_ready && !s->device.ready && !s->has_config_failed);
 }
 
+static uint32_t rows_in(const struct blob *ops)
+{
+    struct batch_reader r = batch_reader_of(ops->data, ops->len);
+    struct batch_run run;
+    uint32_t n = 0;
+
+    while (batch_next(&r, &run)) {
+        n += run.count;
+    }
+    return n;
+}
+
 /* Tries again what failed, once nothing else is on its way. */
 void flights_retry(struct session *s)
 {
     struct flight *f = NULL;
     struct blob *ops = NULL;
+    uint32_t count = 0;
     enum rc rc = RC_OK;
 
-    if (s->flights || s->inbox || s->awaits_assign || !s->is_assigned ||
+    if (s->flights || s->inbox || s->config_id != 0 ||
         (!exceptions_can_retry(s) && !device_lacks_state(s))) {
         return;
     }
@@ -277,8 +307,8 @@ void flights_retry(struct session *s)
     if (exceptions_can_retry(s)) {
         ops = exceptions_take_retry(s);
         rc = ops ? add_writes(s, ops, true, &f) : RC_NO_MEMORY;
+        count = ops ? rows_in(ops) : 0;
         blob_unref(ops);
-        s->must_ack = true;
     }
     if (rc == RC_OK && !f && device_lacks_state(s)) {
         f = flight_add(s, NULL);
@@ -289,8 +319,11 @@ void flights_retry(struct session *s)
     if (rc != RC_OK) {
         s->is_out_of_memory = true;
         device_read_again(s);
-    } else if (f) {
+    } else if (!f) {
+        s->must_ack = true; /* nothing was left to do */
+    } else {
         f->is_retry = true;
+        f->retry_rows = count;
         f->revision = s->want_applied;
         f->ready = s->want_ready;
     }

@@ -40,6 +40,8 @@ struct flight {
     bool is_done;
     bool is_late; /* timed out: its rows are exceptions, its answer may yet come */
     bool is_retry;
+    uint32_t retry_rows; /* exceptions still, until it is done */
+    bool is_old; /* of a conversation that is over: its wishes are void */
     bool has_deletes;
     struct blob *ops;
     struct change_list changes; /* of believed, as if all of it succeeded */
@@ -169,6 +171,7 @@ enum rc device_take_batch(struct session *s, const struct ctl_batch *b);
 void device_forget_flights(struct session *s);
 /* `applied` or `ready` of the device are not what the last BATCHes said. */
 bool device_lacks_state(const struct session *s);
+void flights_drop_unsent(struct session *s); /* when believed is void */
 void flights_send(struct session *s);
 void flights_retry(struct session *s); /* what failed, once all else is done */
 void flight_free(struct flight *f);

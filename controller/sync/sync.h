@@ -47,10 +47,10 @@ bool sync_next(struct sync *s, struct ctl_msg *ret);
 bool sync_has_work(const struct sync *s);
 
 struct sync_status {
-    bool is_walking;    /* not yet through the digest tree */
-    bool is_waiting;    /* an answer (DIGESTS or ACK) is due */
-    uint64_t applied;   /* last acknowledged */
-    uint64_t desired;   /* the group's revision */
+    bool is_walking;       /* not yet through the digest tree */
+    bool is_waiting;       /* an answer (DIGESTS or ACK) is due */
+    uint64_t applied;      /* last acknowledged */
+    uint64_t desired;      /* the group's revision */
     uint64_t sent_entries; /* since sync_start */
     uint64_t sent_bytes;
     uint64_t query_bytes_est;
