@@ -14,7 +14,7 @@ TOKEN = "lab-admin"  # a secret of nobody: the lab listens on 127.0.0.1 only
 class Paths:
     def __init__(self, root):
         self.root = root
-        self.dir = os.path.join(root, ".lab")
+        self.dir = os.path.join(root, ".lab" + os.environ.get("XGW_LAB_PREFIX", ""))
         self.bin = os.path.join(root, ".build/release/bin")
         self.logs = self.file("log")
         self.certs = self.file("certs")

@@ -173,7 +173,7 @@ def captured_lines(lab, rows):
             continue
         if r["table"] == "vni":
             r = {"table": "tenant", "vni": r["vni"], "cluster": lab.gateways[0].cluster,
-                 "name": "captured-%d" % r["vni"]}
+                 "name": "captured-%d" % r["vni"], "flags": r["flags"]}
         yield json.dumps(r, separators=(",", ":"))
 
 

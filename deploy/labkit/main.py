@@ -57,6 +57,8 @@ class Table:
 def build_region(demo, table):
     demo.clean()
     os.makedirs(demo.paths.dir, exist_ok=True)
+    if not table.run("data read", demo.load):
+        return False
     demo.write_inputs()
     for title, function, needed in demo.steps():
         if not table.run(title, function) and needed:
@@ -108,13 +110,13 @@ def cmd_status(demo, args):
     there = net.existing()
     alive = [n for n in demo.processes.running if demo.processes.alive(n)]
     dead = sorted(set(demo.processes.running) - set(alive))
-    print("namespaces: %d of %d" % (len(there), len(demo.lab.namespaces)))
+    print("namespaces: %d" % len(there))
     print("processes:  %s" % (", ".join(alive) or "none"))
     if dead:
         print("ended:      %s (logs in %s)" % (", ".join(dead), demo.paths.logs))
     if "controller" in alive:
         print(system.output(commands.ctl(demo.paths, "status")), end="")
-    return 0 if alive and not dead and len(there) == len(demo.lab.namespaces) else 1
+    return 0 if there and alive and not dead else 1
 
 
 def main():

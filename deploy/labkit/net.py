@@ -128,9 +128,12 @@ def bare_port(node):
     batch(node.ns, ["link set up0 arp off", "link set up0 promisc on", "link set up0 up"])
 
 
-def vxlan_device(name, vni, node, remote):
+def vxlan_device(name, vni, node, remote, mac=None):
+    """The kernel drops frames whose inner source is the device's own MAC as loops, so on
+    an NC it must not be the gateway's: ICMP errors come from there."""
+    mac = mac or "02:00:00:00:03:%02x" % node.index
     return ("link add %s address %s mtu %d type vxlan id %d local %s remote %s dstport %d "
-            "nolearning" % (name, p.GW_MAC, p.UNDERLAY_MTU - (50 if node.family == 4 else 70),
+            "nolearning" % (name, mac, p.UNDERLAY_MTU - (50 if node.family == 4 else 70),
                             vni, node.ip(node.family), remote, p.VXLAN_PORT))
 
 
@@ -176,11 +179,9 @@ def remote_router(lab, remote):
     node, tenant = remote.node, remote.tenant
     vip = lab.gateway_of(tenant).vip(node.family)
     batch(node.ns, [
-        vxlan_device("vxin", remote.vni, node, vip), "link set vxin up",
+        vxlan_device("vxin", remote.vni, node, vip, p.GW_MAC), "link set vxin up",
         vxlan_device("vxout", tenant.vni, node, vip), "link set vxout up",
         "addr add %s/32 dev lo" % remote.host4, "addr add %s/128 dev lo nodad" % remote.host6,
-        # The gateway's MAC, which is our own here, would not be sent to: use another.
-        "link set vxout address 02:00:00:00:02:%02x" % node.index,
         "neigh add %s lladdr %s dev vxout nud permanent" % (p.GW_HOP4, p.GW_MAC),
         "route add %s dev vxout scope link" % p.GW_HOP4,
         "route add %s via %s dev vxout src %s" % (tenant.net4, p.GW_HOP4, remote.host4),

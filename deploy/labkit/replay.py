@@ -21,10 +21,14 @@ SILENCE = 1.5      # seconds without a frame that end the wait
 ETH_P_ALL = 3
 
 
-def prepare(gateway, nc, data):
+UNTAGGED, TAGGED = 30300, 30301  # tenants that carry frames captured without VXLAN
+GENERATED = 40000                # added to the VNIs of generated cases
+
+
+def prepare(gateway, nc, endpoint, data):
     """(frames, rows): VXLAN captures readdressed to the gateway, other captures inside
-    VXLAN; the `vni`, route and VM-NC rows of the tenants found in them.  Without
-    captures, the reference's generated cases."""
+    VXLAN, bound for `endpoint`; the `vni`, route and VM-NC rows of the tenants found in
+    them.  Without captures, the reference's generated cases."""
     sys.path.insert(0, REFERENCE)
     import world
     world.VIP4, world.VIP6, world.NC4, world.NC6 = gateway.vip4, gateway.vip6, nc.ip4, nc.ip6
@@ -33,11 +37,34 @@ def prepare(gateway, nc, data):
     import cases
     rows = []
     if data and os.path.isdir(os.path.join(data, "pcap")):
-        frames = [frame for _, frame in cases.captures(data, rows)]
+        for vni, flags in ((UNTAGGED, []), (TAGGED, ["inner_vlan"])):
+            rows.append({"table": "vni", "vni": vni, "flags": flags})
+            rows += [{"table": "vxlan_route", "vni": vni, "prefix": net, "scope": "idc",
+                      "endpoint": endpoint, "endpoint_vni": vni}
+                     for net in ("0.0.0.0/0", "::/0")]
+        frames = [frame for _, frame in cases.captures(data, rows, UNTAGGED, TAGGED)]
     else:
+        cases.VNI_OFFSET = GENERATED
         frames = [frame for _, frame in cases.table_cases()]
+        rows = generated_rows(world.entries())
     longest = 1514
     return [f for f in frames if 14 <= len(f) <= longest], rows
+
+
+def generated_rows(rows):
+    """The cases' own tenants under other numbers, without what a controller refuses:
+    peers that are no tenants, chains of more than three, `derived` made by hand."""
+    kept = {100, 200, 300, 301}
+    out = []
+    for r in rows:
+        if r["vni"] not in kept or r.get("scope") == "derived" or r.get(
+                "peer_vni", 100) not in kept:
+            continue
+        r = {**r, "vni": r["vni"] + GENERATED}
+        if "peer_vni" in r:
+            r["peer_vni"] += GENERATED
+        out.append(r)
+    return out
 
 
 def expected(device, rows, frames):

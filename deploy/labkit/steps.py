@@ -30,12 +30,21 @@ class Demo:
     def __init__(self, paths, data, reference=False):
         self.paths, self.data, self.reference = paths, data, reference
         self.lab = plan.Lab()
-        self.inventory = content.load(data)
+        self.processes = system.Processes(paths)
+
+    def load(self):
+        """Reads the data; what only looks or removes does without."""
+        self.inventory = content.load(self.data)
         content.extend(self.lab, self.inventory)
-        self.frames, captured = replay.prepare(self.lab.gateways[0], self.lab.ncs[0], data)
+        self.frames, captured = replay.prepare(
+            self.lab.gateways[0], self.lab.ncs[0], self.lab.remotes[0].node.ip4, self.data)
         self.entries = list(content.lines(self.lab, self.inventory)) + list(
             content.captured_lines(self.lab, captured))
-        self.processes = system.Processes(paths)
+        kinds = collections.Counter(json.loads(e)["table"] for e in self.entries)
+        return "%s: %d tenants, %d routes, %d VM-NC, %d packets to replay" % (
+            "no data given, generated" if self.inventory.source == "generated"
+            else "real inventory, prefixes, captures", kinds["tenant"],
+            kinds["vxlan_route"], kinds["vm_nc"], len(self.frames))
 
     # --- build and remove ---------------------------------------------------------
 
@@ -54,14 +63,14 @@ class Demo:
             len(self.lab.gateways))
 
     def draw(self):
-        kinds = [json.loads(e)["table"] for e in self.entries]
-        foot = ["%d tenants, %d routes, %d VM-NC entries" % tuple(
-            kinds.count(t) for t in ("tenant", "vxlan_route", "vm_nc")),
+        kinds = collections.Counter(json.loads(e)["table"] for e in self.entries)
+        foot = ["%d tenants, %d routes, %d VM-NC entries" % (
+            kinds["tenant"], kinds["vxlan_route"], kinds["vm_nc"]),
                 "inventory: %s; %d announced prefixes" % (
                     "generated" if self.inventory.source == "generated"
                     else "inventory/ovn, prefixes/bart", len(self.inventory.prefixes))]
         system.write(self.paths.picture, picture.svg(self.lab, foot))
-        return self.paths.picture
+        return os.path.relpath(self.paths.picture)
 
     def certificates(self):
         system.certificates(self.paths, ["controller"] + [g.name for g in self.lab.gateways])
@@ -149,7 +158,7 @@ class Demo:
         """[(VM, VM or remote, family)]: every ping must come back."""
         total, rtts = 0, []
         for source, target, family in pairs:
-            sent, received, rtt = traffic.ping(source.ns, target, 5)
+            sent, received, rtt = traffic.ping(source.ns, target, 5, wait=2)
             if received != sent:
                 raise traffic.TrafficError("%s to %s: %d of %d" % (
                     source.name, target, received, sent))

@@ -28,6 +28,7 @@ from scapy.all import (  # noqa: E402
     LLC, Raw, RawPcapReader, TCP, UDP)
 from scapy.layers.vxlan import VXLAN  # noqa: E402
 
+VNI_OFFSET = 0  # for a place where the cases' tenants have other numbers
 VM_MAC, GW_MAC = "02:00:00:00:00:05", "02:00:00:00:00:fe"
 PEER_MAC = "02:00:00:00:01:10"
 PLAIN4 = dict(src=w.NC4, dst=w.VIP4)
@@ -52,6 +53,7 @@ def plain(payload=b"x" * 18, src="10.0.0.5", dst="10.0.0.4", eth=None, ip=None,
 
 def tunnel(inner, family=4, vni=100, ip=None, udp=None, vxlan=None, tags=(), pad=b""):
     """The whole frame: scapy computes whatever `ip`, `udp` and `vxlan` leave out."""
+    vni += VNI_OFFSET if 0 < vni < 0xFFFFFF else 0
     head = ether()
     for tag in tags:
         head = head / tag
@@ -540,13 +542,14 @@ def readdress(frame, at):
     return new
 
 
-def captures(data, rows):
-    """Every captured frame, and the tenants that the captured ones belong to."""
+def captures(data, rows, untagged=300, tagged=301):
+    """Every captured frame, and the tenants that the captured ones belong to.  Frames
+    without VXLAN travel inside two tenants' of the caller; `tagged` allows inner tags."""
     known, seen = {r["vni"] for r in rows if r["table"] == "vni"}, set()
     for name, frame in captured(data, "vxlan"):
         at = find_vxlan(frame)
         yield name + " as it is", frame
-        yield name + " inside", tunnel(frame, vni=301, udp={"chksum": 0})
+        yield name + " inside", tunnel(frame, vni=tagged, udp={"chksum": 0})
         if not at:
             continue
         new = readdress(frame, at)
@@ -566,7 +569,7 @@ def captures(data, rows):
                 rows.append({"table": "vm_nc", "vni": vni, "vm": vm,
                              "nc": w.FAR4 if len(seen) % 2 else w.FAR6})
     for name, frame in captured(data, "inner"):
-        for family, vni in ((4, 300), (6, 301)):
+        for family, vni in ((4, untagged), (6, tagged)):
             if len(frame) < 60000:
                 yield "%s in vni %d" % (name, vni), tunnel(frame, family, vni)
 
