@@ -12,31 +12,31 @@ static enum rc read_flags(struct json_scan *s, struct fields *f, struct err *err
 {
     struct json_text text;
 
-    if (!json_take(s, '[')) {
+    if (!json_scan_take(s, '[')) {
         return err_field(err, RC_INVALID, "flags", "type",
                          "flags: not an array of strings");
     }
-    if (json_take(s, ']')) {
+    if (json_scan_take(s, ']')) {
         return RC_OK;
     }
     do {
         enum rc rc;
 
-        if (!json_string(s, &text)) {
+        if (!json_scan_string(s, &text)) {
             return syntax(s, err);
         }
         rc = field_read_flag(text.p, text.len, &f->flags, err);
         if (rc != RC_OK) {
             return rc;
         }
-    } while (json_take(s, ','));
-    return json_expect(s, ']', "',' or ']' was expected") ? RC_OK : syntax(s, err);
+    } while (json_scan_take(s, ','));
+    return json_scan_expect(s, ']', "',' or ']' was expected") ? RC_OK : syntax(s, err);
 }
 
 static enum rc read_number(struct json_scan *s, struct fields *f, unsigned id,
                            struct err *err)
 {
-    struct json_text text = json_number(s);
+    struct json_text text = json_scan_number(s);
 
     if (text.len == 0) {
         return err_field(err, RC_INVALID, field_types[id].name, "type",
@@ -50,12 +50,12 @@ static enum rc read_text(struct json_scan *s, struct fields *f, unsigned id,
 {
     struct json_text text;
 
-    if (!json_take(s, '"')) {
+    if (!json_scan_take(s, '"')) {
         return err_field(err, RC_INVALID, field_types[id].name, "type",
                          "%s: not a string", field_types[id].name);
     }
     s->p--;
-    if (!json_string(s, &text)) {
+    if (!json_scan_string(s, &text)) {
         return syntax(s, err);
     }
     f->text[id].p = text.p;
@@ -69,14 +69,14 @@ static enum rc read_field(struct json_scan *s, struct fields *f, struct err *err
     unsigned id;
     enum rc rc;
 
-    if (!json_string(s, &name)) {
+    if (!json_scan_string(s, &name)) {
         return syntax(s, err);
     }
     rc = field_begin(f, name.p, name.len, &id, err);
     if (rc != RC_OK) {
         return rc;
     }
-    if (!json_expect(s, ':', "':' was expected")) {
+    if (!json_scan_expect(s, ':', "':' was expected")) {
         return syntax(s, err);
     }
     switch (field_types[id].kind) {
@@ -102,22 +102,22 @@ enum rc entry_parse_json(const char *line, size_t len, enum entry_op *ret_op,
     }
     f.present = 0;
     f.flags = 0;
-    if (!json_expect(&s, '{', "'{' was expected")) {
+    if (!json_scan_expect(&s, '{', "'{' was expected")) {
         return syntax(&s, err);
     }
-    if (!json_take(&s, '}')) {
+    if (!json_scan_take(&s, '}')) {
         do {
             enum rc rc = read_field(&s, &f, err);
 
             if (rc != RC_OK) {
                 return rc;
             }
-        } while (json_take(&s, ','));
-        if (!json_expect(&s, '}', "',' or '}' was expected")) {
+        } while (json_scan_take(&s, ','));
+        if (!json_scan_expect(&s, '}', "',' or '}' was expected")) {
             return syntax(&s, err);
         }
     }
-    if (!json_end(&s)) {
+    if (!json_scan_end(&s)) {
         s.problem = "text after the object";
         return syntax(&s, err);
     }

@@ -17,7 +17,7 @@ static void skip_space(struct json_scan *s)
     }
 }
 
-bool json_take(struct json_scan *s, char c)
+bool json_scan_take(struct json_scan *s, char c)
 {
     skip_space(s);
     if (s->p < s->end && *s->p == c) {
@@ -27,22 +27,22 @@ bool json_take(struct json_scan *s, char c)
     return false;
 }
 
-bool json_expect(struct json_scan *s, char c, const char *problem)
+bool json_scan_expect(struct json_scan *s, char c, const char *problem)
 {
-    if (!json_take(s, c)) {
+    if (!json_scan_take(s, c)) {
         s->problem = problem;
         return false;
     }
     return true;
 }
 
-bool json_end(struct json_scan *s)
+bool json_scan_end(struct json_scan *s)
 {
     skip_space(s);
     return s->p == s->end;
 }
 
-struct json_text json_number(struct json_scan *s)
+struct json_text json_scan_number(struct json_scan *s)
 {
     struct json_text ret;
 
@@ -184,11 +184,11 @@ static bool read_escaped(struct json_scan *s, const char *start, struct json_tex
     return true;
 }
 
-bool json_string(struct json_scan *s, struct json_text *ret)
+bool json_scan_string(struct json_scan *s, struct json_text *ret)
 {
     const char *start;
 
-    if (!json_expect(s, '"', "a string was expected")) {
+    if (!json_scan_expect(s, '"', "a string was expected")) {
         return false;
     }
     start = s->p;

@@ -27,16 +27,16 @@ struct json_text {
 struct json_scan json_scan_of(const char *text, size_t len, char *scratch);
 
 /* Skips space, then takes `c`; false (and no problem noted) when it is not there. */
-bool json_take(struct json_scan *s, char c);
-/* As json_take(), but notes `problem`. */
-bool json_expect(struct json_scan *s, char c, const char *problem);
+bool json_scan_take(struct json_scan *s, char c);
+/* As json_scan_take(), but notes `problem`. */
+bool json_scan_expect(struct json_scan *s, char c, const char *problem);
 
 /* Skips space and reads a string with its quotes.  False with `problem`. */
-bool json_string(struct json_scan *s, struct json_text *ret);
+bool json_scan_string(struct json_scan *s, struct json_text *ret);
 
 /* Skips space and takes every character that can be part of a number: the caller judges
  * the text, which is empty where something else stands. */
-struct json_text json_number(struct json_scan *s);
+struct json_text json_scan_number(struct json_scan *s);
 
 /* Nothing but space is left. */
-bool json_end(struct json_scan *s);
+bool json_scan_end(struct json_scan *s);
