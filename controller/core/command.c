@@ -331,10 +331,51 @@ static bool is_repeat(struct core *c, struct pending *p)
     return true;
 }
 
+/* The line that the import of `p` is to go on with: behind what is stored and what is
+ * in flight. */
+static uint64_t import_expects(const struct core *c, const struct pending *p)
+{
+    const uint8_t *digest = p->command.entries.import_digest;
+    uint64_t line = results_import(&c->results, digest);
+
+    for (const struct pending *q = c->queue.head; q && q != p; q = q->next) {
+        const struct command *other = &q->command;
+
+        if (q->state != PENDING_DONE && q->state != PENDING_WAITING &&
+            command_is_import(other) &&
+            !memcmp(digest, other->entries.import_digest, 16)) {
+            line = other->entries.import_next_line;
+        }
+    }
+    return line ? line : 1;
+}
+
+static enum rc check_import(const struct core *c, struct pending *p)
+{
+    const struct command *cmd = &p->command;
+    uint64_t expected;
+
+    if (!command_is_import(cmd)) {
+        return RC_OK;
+    }
+    expected = import_expects(c, p);
+    if (cmd->entries.import_first_line == expected) {
+        return RC_OK;
+    }
+    return err_field(&p->reply.err, RC_CONFLICT, "first_line", "import_gap",
+                     "the import goes on with line %llu, not %llu",
+                     (unsigned long long)expected,
+                     (unsigned long long)cmd->entries.import_first_line);
+}
+
 static void evaluate_entries(struct core *c, struct pending *p)
 {
     const struct command *cmd = &p->command;
     const struct rows_change *n = &p->reply.counts;
+
+    if (check_import(c, p)) {
+        return;
+    }
 
     if (!p->is_checked && batch_check_static(cmd, &p->reply.bad_index, &p->reply.err)) {
         return;

@@ -67,6 +67,10 @@ struct command {
             struct blob *ops; /* PUT and DELETE runs; checked again by the core */
             bool create_only; /* a put of a key that exists and differs: RC_EXISTS */
             uint8_t import_digest[16]; /* resume token: all zero = not an import */
+            /* An import's batches follow each other without a gap: `first` must be
+             * the line behind the last batch (1 at first), or RC_CONFLICT with rule
+             * import_gap; so nothing behind a refused batch is ever applied. */
+            uint64_t import_first_line;
             uint64_t import_next_line;
         } entries;
         const struct region *region; /* large, so borrowed */

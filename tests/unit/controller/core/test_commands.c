@@ -199,6 +199,7 @@ START_TEST(an_import_is_resumed_behind_its_last_batch)
     memset(cmd.entries.import_digest, 7, 16);
     ck_assert_uint_eq(core_import_next_line(r->core, cmd.entries.import_digest), 0);
     cmd.entries.ops = rig_batch(TENANT(100));
+    cmd.entries.import_first_line = 1;
     cmd.entries.import_next_line = 2;
     ck_assert(!rig_command(r, &cmd)->repeated);
     rig_restart(r);
@@ -206,10 +207,37 @@ START_TEST(an_import_is_resumed_behind_its_last_batch)
     ck_assert(rig_command(r, &cmd)->repeated);
     blob_unref(cmd.entries.ops);
     cmd.entries.ops = rig_batch(TENANT(200));
+    cmd.entries.import_first_line = 2;
     cmd.entries.import_next_line = 3;
     ck_assert(!rig_command(r, &cmd)->repeated);
     blob_unref(cmd.entries.ops);
     ck_assert_uint_eq(core_import_next_line(r->core, cmd.entries.import_digest), 3);
+    rig_free(r);
+}
+END_TEST
+
+START_TEST(nothing_behind_a_refused_batch_of_an_import_is_applied)
+{
+    struct rig *r = region();
+    struct command cmd = { .kind = COMMAND_ENTRIES };
+    const struct core_reply *reply;
+    struct tenant_status t;
+
+    memset(cmd.entries.import_digest, 7, 16);
+    cmd.entries.ops = rig_batch(ROUTE(101, "10.0.0.0/24")); /* no such tenant */
+    cmd.entries.import_first_line = 1;
+    cmd.entries.import_next_line = 2;
+    ck_assert_int_eq(rig_command(r, &cmd)->err.code, RC_INVALID);
+    blob_unref(cmd.entries.ops);
+    cmd.entries.ops = rig_batch(TENANT(200)); /* sound, but sent ahead */
+    cmd.entries.import_first_line = 2;
+    cmd.entries.import_next_line = 3;
+    reply = rig_command(r, &cmd);
+    ck_assert_int_eq(reply->err.code, RC_CONFLICT);
+    ck_assert_str_eq(reply->err.rule, "import_gap");
+    ck_assert_int_eq(core_tenant(r->core, 200, &t), RC_NOT_FOUND);
+    ck_assert_uint_eq(core_import_next_line(r->core, cmd.entries.import_digest), 0);
+    blob_unref(cmd.entries.ops);
     rig_free(r);
 }
 END_TEST
@@ -469,6 +497,7 @@ int main(void)
     tcase_add_test(tc, if_revision_holds_a_change_to_what_the_caller_read);
     tcase_add_test(tc, a_request_id_returns_the_first_result_also_after_a_restart);
     tcase_add_test(tc, an_import_is_resumed_behind_its_last_batch);
+    tcase_add_test(tc, nothing_behind_a_refused_batch_of_an_import_is_applied);
     tcase_add_test(
         tc, commands_in_flight_are_checked_against_each_other_and_unseen_by_readers);
     tcase_add_test(
