@@ -1,0 +1,366 @@
+/* Objects as JSON, both ways.  Reading is strict: unknown keys and wrong types are
+ * errors that name the field; meaning is checked by proto/model/object.h. */
+#include "controller/api/rest_internal.h"
+
+#include "proto/model/mac.h"
+
+#include <string.h>
+
+/* Reads the members of one object; the first failure sticks. */
+struct members {
+    json_t *json;
+    const char *path; /* "uplinks[1]." in front of the fields' names, or "" */
+    size_t seen;      /* members that were there */
+    struct err *err;
+    enum rc rc;
+};
+
+static void fail(struct members *m, const char *key, const char *rule, const char *what)
+{
+    char field[64];
+
+    snprintf(field, sizeof(field), "%s%s", m->path, key);
+    if (m->rc == RC_OK) {
+        m->rc = err_field(m->err, RC_INVALID, field, rule, "%s: %s", field, what);
+    }
+}
+
+/* Null when absent; null and a failure when it is of another type. */
+static json_t *member(struct members *m, const char *key, json_type type,
+                      const char *what)
+{
+    json_t *value = json_object_get(m->json, key);
+
+    if (!value) {
+        return NULL;
+    }
+    m->seen++;
+    if (json_typeof(value) == JSON_NULL) {
+        return NULL;
+    }
+    if (json_typeof(value) != type) {
+        fail(m, key, "type", what);
+        return NULL;
+    }
+    return value;
+}
+
+static void read_text(struct members *m, const char *key, char *to, size_t size)
+{
+    json_t *value = member(m, key, JSON_STRING, "not a string");
+
+    if (!value) {
+        return;
+    }
+    if (json_string_length(value) >= size ||
+        strlen(json_string_value(value)) != json_string_length(value)) {
+        fail(m, key, "length", "too long");
+        return;
+    }
+    strcpy(to, json_string_value(value));
+}
+
+static void read_bool(struct members *m, const char *key, bool *to)
+{
+    json_t *value = json_object_get(m->json, key);
+
+    if (!value) {
+        return;
+    }
+    m->seen++;
+    if (!json_is_boolean(value)) {
+        fail(m, key, "type", "not true or false");
+        return;
+    }
+    *to = json_is_true(value);
+}
+
+static void read_ip(struct members *m, const char *key, struct ip *to)
+{
+    json_t *value = member(m, key, JSON_STRING, "not a string");
+    struct err why = { 0 };
+
+    if (value && ip_parse(json_string_value(value), json_string_length(value), to,
+                          &why) != RC_OK) {
+        fail(m, key, "ip_syntax", why.msg);
+    }
+}
+
+static void read_side(struct members *m, const char *key, char *to)
+{
+    json_t *value = member(m, key, JSON_STRING, "not a string");
+
+    if (value && json_string_length(value) != 1) {
+        fail(m, key, "side", "not a or b");
+    } else if (value) {
+        *to = json_string_value(value)[0];
+    }
+}
+
+/* A name stands in the path; in the body it may stand again, the same. */
+static void read_name(struct members *m, const char *name, char *to, size_t size)
+{
+    to[0] = '\0';
+    read_text(m, "name", to, size);
+    if (name && strlen(name) >= size) {
+        fail(m, "name", "length", "too long");
+    } else if (name && to[0] != '\0' && strcmp(to, name) != 0) {
+        fail(m, "name", "name_differs", "not the name in the path");
+    } else if (name) {
+        strcpy(to, name);
+    }
+}
+
+/* Answers carry what readers must not be made to take out again. */
+static void skip(struct members *m, const char *key)
+{
+    m->seen += json_object_get(m->json, key) != NULL;
+}
+
+/* Whoever is left over was not asked for. */
+static enum rc finish(struct members *m, const char *const known[])
+{
+    const char *key;
+    json_t *value;
+
+    if (m->rc != RC_OK || m->seen == json_object_size(m->json)) {
+        return m->rc;
+    }
+    json_object_foreach(m->json, key, value)
+    {
+        bool is_known = false;
+
+        for (unsigned i = 0; known[i]; i++) {
+            is_known |= strcmp(known[i], key) == 0;
+        }
+        if (!is_known) {
+            fail(m, key, "unknown_field", "no such field");
+            break;
+        }
+    }
+    return m->rc;
+}
+
+enum rc rest_region_parse(json_t *json, struct region *ret, struct err *err)
+{
+    static const char *const known[] = { "name",           "icmp_source_v4",
+                                         "icmp_source_v6", "underlay_sources",
+                                         "revision",       NULL };
+    struct members m = { .json = json, .path = "", .err = err };
+    json_t *sources;
+    json_t *item;
+    size_t i;
+
+    memset(ret, 0, sizeof(*ret));
+    read_name(&m, NULL, ret->name, sizeof(ret->name));
+    read_ip(&m, "icmp_source_v4", &ret->icmp_source_v4);
+    read_ip(&m, "icmp_source_v6", &ret->icmp_source_v6);
+    skip(&m, "revision");
+    sources = member(&m, "underlay_sources", JSON_ARRAY, "not an array");
+    if (sources && json_array_size(sources) > UNDERLAY_SOURCES_MAX) {
+        fail(&m, "underlay_sources", "length", "too many");
+        sources = NULL;
+    }
+    json_array_foreach(sources, i, item)
+    {
+        char key[40];
+        struct err why = { 0 };
+        struct prefix *to = &ret->underlay_sources[ret->underlay_source_count++];
+
+        snprintf(key, sizeof(key), "underlay_sources[%zu]", i);
+        if (!json_is_string(item)) {
+            fail(&m, key, "type", "not a string");
+        } else if (prefix_parse(json_string_value(item), json_string_length(item), to,
+                                &why) != RC_OK) {
+            fail(&m, key, why.rule[0] ? why.rule : "prefix_syntax", why.msg);
+        }
+    }
+    if (finish(&m, known) != RC_OK) {
+        return m.rc;
+    }
+    region_sort(ret);
+    return region_check(ret, err);
+}
+
+enum rc rest_cluster_parse(json_t *json, const char *name, struct cluster *ret,
+                           struct err *err)
+{
+    static const char *const known[] = { "name",   "kind",     "active_side",
+                                         "vip_v4", "vip_v6",   "udp6_zero_csum",
+                                         "status", "revision", NULL };
+    struct members m = { .json = json, .path = "", .err = err };
+    char kind[32] = "x86";
+
+    memset(ret, 0, sizeof(*ret));
+    ret->active_side = 'a';
+    read_name(&m, name, ret->name, sizeof(ret->name));
+    read_text(&m, "kind", kind, sizeof(kind));
+    read_side(&m, "active_side", &ret->active_side);
+    read_ip(&m, "vip_v4", &ret->vip_v4);
+    read_ip(&m, "vip_v6", &ret->vip_v6);
+    read_bool(&m, "udp6_zero_csum", &ret->udp6_zero_csum);
+    skip(&m, "status");
+    skip(&m, "revision");
+    if (cluster_kind_parse(kind, strlen(kind)) < 0) {
+        fail(&m, "kind", "cluster_kind", "not a kind of cluster: x86");
+    } else {
+        ret->kind = (uint8_t)cluster_kind_parse(kind, strlen(kind));
+    }
+    return finish(&m, known) == RC_OK ? cluster_check(ret, err) : m.rc;
+}
+
+static enum rc uplink_parse(json_t *json, size_t index, struct uplink *ret,
+                            struct err *err)
+{
+    static const char *const known[] = { "port",        "addr_v4",     "addr_v6",
+                                         "next_hop_v4", "next_hop_v6", "mac",
+                                         "mtu",         NULL };
+    char path[32];
+    struct members m = { .json = json, .path = path, .err = err };
+    char mac[18] = "";
+    json_t *mtu;
+
+    snprintf(path, sizeof(path), "uplinks[%zu].", index);
+    if (!json_is_object(json)) {
+        fail(&m, "", "type", "not an object");
+        return m.rc;
+    }
+    ret->mtu = UPLINK_MTU_DEFAULT;
+    read_text(&m, "port", ret->port, sizeof(ret->port));
+    read_ip(&m, "addr_v4", &ret->addr_v4);
+    read_ip(&m, "addr_v6", &ret->addr_v6);
+    read_ip(&m, "next_hop_v4", &ret->next_hop_v4);
+    read_ip(&m, "next_hop_v6", &ret->next_hop_v6);
+    read_text(&m, "mac", mac, sizeof(mac));
+    ret->has_mac = mac[0] != '\0';
+    if (ret->has_mac && mac_parse(mac, strlen(mac), "mac", ret->mac, NULL) != RC_OK) {
+        fail(&m, "mac", "mac_syntax", "not six bytes in hexadecimal");
+    }
+    mtu = member(&m, "mtu", JSON_INTEGER, "not a number");
+    if (mtu && (json_integer_value(mtu) < UPLINK_MTU_MIN ||
+                json_integer_value(mtu) > UPLINK_MTU_MAX)) {
+        fail(&m, "mtu", "mtu_range", "not 1280 to 9216");
+    } else if (mtu) {
+        ret->mtu = (uint16_t)json_integer_value(mtu);
+    }
+    return finish(&m, known);
+}
+
+enum rc rest_node_parse(json_t *json, const char *name, struct node *ret,
+                        struct err *err)
+{
+    static const char *const known[] = { "name",    "cluster",  "side",
+                                         "vtep_v4", "vtep_v6",  "uplinks",
+                                         "status",  "revision", NULL };
+    struct members m = { .json = json, .path = "", .err = err };
+    json_t *uplinks;
+    json_t *item;
+    size_t i;
+
+    memset(ret, 0, sizeof(*ret));
+    ret->side = 'a';
+    read_name(&m, name, ret->name, sizeof(ret->name));
+    read_text(&m, "cluster", ret->cluster, sizeof(ret->cluster));
+    read_side(&m, "side", &ret->side);
+    read_ip(&m, "vtep_v4", &ret->vtep_v4);
+    read_ip(&m, "vtep_v6", &ret->vtep_v6);
+    skip(&m, "status");
+    skip(&m, "revision");
+    uplinks = member(&m, "uplinks", JSON_ARRAY, "not an array");
+    if (uplinks && json_array_size(uplinks) > UPLINKS_MAX) {
+        fail(&m, "uplinks", "length", "too many");
+        uplinks = NULL;
+    }
+    json_array_foreach(uplinks, i, item)
+    {
+        enum rc rc = uplink_parse(item, i, &ret->uplinks[ret->uplink_count++], err);
+
+        m.rc = m.rc == RC_OK ? rc : m.rc;
+    }
+    return finish(&m, known) == RC_OK ? node_check(ret, err) : m.rc;
+}
+
+json_t *rest_ip_json(const struct ip *ip)
+{
+    char text[IP_TEXT_MAX];
+
+    if (ip->family == IP_NONE) {
+        return json_null();
+    }
+    ip_print(ip, text);
+    return json_string(text);
+}
+
+static void add_ip(json_t *json, const char *key, const struct ip *ip)
+{
+    if (ip->family != IP_NONE) {
+        json_object_set_new(json, key, rest_ip_json(ip));
+    }
+}
+
+json_t *rest_region_json(const struct region *r)
+{
+    json_t *json = json_object();
+    json_t *sources = json_array();
+
+    json_object_set_new(json, "name", json_string(r->name));
+    add_ip(json, "icmp_source_v4", &r->icmp_source_v4);
+    add_ip(json, "icmp_source_v6", &r->icmp_source_v6);
+    for (unsigned i = 0; i < r->underlay_source_count; i++) {
+        char text[PREFIX_TEXT_MAX];
+
+        prefix_print(&r->underlay_sources[i], text);
+        json_array_append_new(sources, json_string(text));
+    }
+    json_object_set_new(json, "underlay_sources", sources);
+    return json;
+}
+
+json_t *rest_cluster_json(const struct cluster *c)
+{
+    json_t *json = json_object();
+
+    json_object_set_new(json, "name", json_string(c->name));
+    json_object_set_new(json, "kind", json_string(cluster_kind_name(c->kind)));
+    json_object_set_new(json, "active_side", json_stringn(&c->active_side, 1));
+    add_ip(json, "vip_v4", &c->vip_v4);
+    add_ip(json, "vip_v6", &c->vip_v6);
+    json_object_set_new(json, "udp6_zero_csum", json_boolean(c->udp6_zero_csum));
+    return json;
+}
+
+static json_t *uplink_json(const struct uplink *u)
+{
+    json_t *json = json_object();
+
+    json_object_set_new(json, "port", json_string(u->port));
+    add_ip(json, "addr_v4", &u->addr_v4);
+    add_ip(json, "next_hop_v4", &u->next_hop_v4);
+    add_ip(json, "addr_v6", &u->addr_v6);
+    add_ip(json, "next_hop_v6", &u->next_hop_v6);
+    if (u->has_mac) {
+        char text[MAC_TEXT_MAX];
+
+        mac_print(u->mac, text);
+        json_object_set_new(json, "mac", json_string(text));
+    }
+    json_object_set_new(json, "mtu", json_integer(u->mtu));
+    return json;
+}
+
+json_t *rest_node_json(const struct node *n)
+{
+    json_t *json = json_object();
+    json_t *uplinks = json_array();
+
+    json_object_set_new(json, "name", json_string(n->name));
+    json_object_set_new(json, "cluster", json_string(n->cluster));
+    json_object_set_new(json, "side", json_stringn(&n->side, 1));
+    add_ip(json, "vtep_v4", &n->vtep_v4);
+    add_ip(json, "vtep_v6", &n->vtep_v6);
+    for (unsigned i = 0; i < n->uplink_count; i++) {
+        json_array_append_new(uplinks, uplink_json(&n->uplinks[i]));
+    }
+    json_object_set_new(json, "uplinks", uplinks);
+    return json;
+}

@@ -1,0 +1,248 @@
+#include "controller/api/sessions.h"
+
+#include "controller/health/liveness.h"
+#include "proto/base/log.h"
+#include "proto/rpc/agent_codec.h"
+
+#include <event2/event.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PATH_SESSION "/xgw.agent.v1.AgentSession/Session"
+
+struct session_call {
+    struct session_call *next;
+    struct sessions *owner;
+    struct rpc_call *call; /* null once it is closed */
+    uint64_t id;
+    char device_id[DEVICE_ID_MAX + 1]; /* "" until known */
+    bool is_open;                      /* the core was told */
+};
+
+struct sessions {
+    struct shell *shell;
+    bool is_plain;
+    struct session_call *list;
+    uint32_t count;
+    uint64_t last_id;
+    struct liveness *liveness;
+    struct event *check;
+    struct buf buf;
+};
+
+static struct session_call *find(struct sessions *s, uint64_t id)
+{
+    struct session_call *c = s->list;
+
+    while (c && c->id != id) {
+        c = c->next;
+    }
+    return c;
+}
+
+/* ---- what the core wants ---- */
+
+static void on_send(void *ctx, uint64_t session, const struct ctl_msg *msg)
+{
+    struct sessions *s = ctx;
+    struct session_call *c = find(s, session);
+    struct blob *tail = NULL;
+    struct rpc_part parts[2] = { 0 };
+    enum rc rc;
+
+    if (!c) {
+        return;
+    }
+    buf_reset(&s->buf);
+    rc = ctl_msg_encode(msg, &s->buf, &tail);
+    if (rc == RC_OK) {
+        parts[0].data = s->buf.data;
+        parts[0].len = s->buf.len;
+        parts[1].blob = tail;
+        parts[1].len = tail ? tail->len : 0;
+        rc = rpc_call_send(c->call, parts, tail ? 2 : 1);
+    }
+    if (rc != RC_OK) {
+        log_warn("session cannot be sent to", "device=%s cause=%s", c->device_id,
+                 rc_name(rc));
+        rpc_call_cancel(c->call, RPC_RESOURCE_EXHAUSTED, "cannot send");
+    }
+}
+
+static void on_close(void *ctx, uint64_t session, const struct err *why)
+{
+    struct session_call *c = find(ctx, session);
+
+    if (c) {
+        rpc_call_finish_err(c->call, why);
+    }
+}
+
+static const struct shell_sessions shell_sessions = { on_send, on_close };
+
+/* ---- what an agent says ---- */
+
+static void on_open(struct rpc_call *call)
+{
+    struct sessions *s = rpc_call_arg(call);
+    struct session_call *c = calloc(1, sizeof(*c));
+    const char *name = rpc_call_peer_name(call);
+
+    rpc_call_set_data(call, c);
+    if (!c) {
+        rpc_call_finish(call, RPC_RESOURCE_EXHAUSTED, "no memory", NULL, 0);
+        return;
+    }
+    c->owner = s;
+    c->call = call;
+    c->id = ++s->last_id;
+    if (!s->is_plain && strlen(name) > DEVICE_ID_MAX) {
+        rpc_call_finish(call, RPC_UNAUTHENTICATED, "certificate: common name too long",
+                        NULL, 0);
+    } else if (!s->is_plain) {
+        strcpy(c->device_id, name);
+    }
+    c->next = s->list;
+    s->list = c;
+    s->count++;
+}
+
+/* The first HELLO opens the session: with a certificate it must name the same device.
+ */
+static bool open_session(struct session_call *c, const struct agent_msg *msg)
+{
+    if (msg->kind != AGENT_HELLO) {
+        rpc_call_finish(c->call, RPC_FAILED_PRECONDITION, "say HELLO first", NULL, 0);
+        return false;
+    }
+    if (c->owner->is_plain) {
+        strcpy(c->device_id, msg->hello.device_id);
+    } else if (strcmp(c->device_id, msg->hello.device_id) != 0) {
+        rpc_call_finish(c->call, RPC_UNAUTHENTICATED,
+                        "the device id is not the certificate's common name", NULL, 0);
+        return false;
+    }
+    c->is_open = true;
+    shell_session_open(c->owner->shell, c->id, c->device_id);
+    return true;
+}
+
+static void on_message(struct rpc_call *call, const struct rpc_msg *msg)
+{
+    struct session_call *c = rpc_call_data(call);
+    struct agent_msg m;
+    struct err err = { 0 };
+
+    if (!c) {
+        return;
+    }
+    if (agent_msg_decode(msg->data, msg->len, &m, &err) != RC_OK) {
+        log_warn("session ends", "device=%s cause=\"malformed message: %s\"",
+                 c->device_id, err.msg);
+        rpc_call_finish_err(call, &err);
+        return;
+    }
+    if (c->is_open || open_session(c, &m)) {
+        liveness_beat(c->owner->liveness, c->device_id, shell_now_ms());
+        shell_session_message(c->owner->shell, c->id, c->device_id, &m);
+    }
+    agent_msg_fini(&m);
+}
+
+static void on_half_close(struct rpc_call *call)
+{
+    rpc_call_finish(call, RPC_OK, NULL, NULL, 0);
+}
+
+static void on_closed(struct rpc_call *call, const struct rpc_status *status)
+{
+    struct session_call *c = rpc_call_data(call);
+    struct sessions *s;
+
+    (void)status;
+    if (!c) {
+        return;
+    }
+    s = c->owner;
+    for (struct session_call **at = &s->list; *at; at = &(*at)->next) {
+        if (*at == c) {
+            *at = c->next;
+            break;
+        }
+    }
+    s->count--;
+    if (c->is_open) {
+        shell_session_closed(s->shell, c->id, c->device_id);
+    }
+    free(c);
+}
+
+/* ---- liveness ---- */
+
+static void on_transition(void *arg, const char *device_id, bool is_silent)
+{
+    struct sessions *s = arg;
+
+    shell_liveness(s->shell, device_id, is_silent);
+}
+
+static void on_check(evutil_socket_t fd, short what, void *arg)
+{
+    struct sessions *s = arg;
+
+    (void)fd;
+    (void)what;
+    liveness_check(s->liveness, shell_now_ms(), on_transition, s);
+}
+
+enum rc sessions_new(struct rpc_server *server, struct shell *shell, bool is_plain,
+                     struct sessions **ret, struct err *err)
+{
+    struct sessions *s = calloc(1, sizeof(*s));
+    struct timeval every = { 0, LIVENESS_CHECK_MS * 1000 };
+    struct rpc_method method = { .path = PATH_SESSION,
+                                 .kind = RPC_BIDI,
+                                 .ops = { .on_open = on_open,
+                                          .on_message = on_message,
+                                          .on_half_close = on_half_close,
+                                          .on_closed = on_closed },
+                                 .arg = s };
+    enum rc rc;
+
+    if (!s) {
+        return err_set(err, RC_NO_MEMORY, "sessions: no memory");
+    }
+    s->shell = shell;
+    s->is_plain = is_plain;
+    s->liveness = liveness_new(LIVENESS_BEAT_MS, LIVENESS_MISSED, shell_now_ms());
+    s->check = event_new(shell_base(shell), -1, EV_PERSIST, on_check, s);
+    rc = s->liveness && s->check && event_add(s->check, &every) == 0
+             ? rpc_server_add(server, &method, err)
+             : err_set(err, RC_NO_MEMORY, "sessions: no memory");
+    if (rc != RC_OK) {
+        sessions_free(s);
+        return rc;
+    }
+    shell_set_sessions(shell, &shell_sessions, s);
+    *ret = s;
+    return RC_OK;
+}
+
+void sessions_free(struct sessions *s)
+{
+    if (!s) {
+        return;
+    }
+    shell_set_sessions(s->shell, NULL, NULL);
+    liveness_free(s->liveness);
+    if (s->check) {
+        event_free(s->check);
+    }
+    buf_fini(&s->buf);
+    free(s);
+}
+
+uint32_t sessions_count(const struct sessions *s)
+{
+    return s->count;
+}

@@ -1,0 +1,175 @@
+/* xgw-controller: wiring only. */
+#include "controller/api/auth.h"
+#include "controller/api/grpc_api.h"
+#include "controller/api/rest.h"
+#include "controller/api/sessions.h"
+#include "controller/options.h"
+#include "controller/shell.h"
+#include "proto/base/log.h"
+#include "proto/rpc/rpc_health.h"
+
+#include <event2/event.h>
+#include <event2/thread.h>
+#include <signal.h>
+
+struct controller {
+    struct options options;
+    struct event_base *base;
+    struct event *signals[2];
+    struct rpc_loop *loop;
+    struct rpc_server *server;
+    struct rpc_health *health;
+    struct auth *auth;
+    struct shell *shell;
+    struct sessions *sessions;
+    struct grpc_api *grpc_api;
+    struct rest *rest;
+    int exit_code;
+};
+
+static void on_signal(evutil_socket_t signal, short what, void *arg)
+{
+    struct controller *c = arg;
+
+    (void)what;
+    log_info("controller stops", "signal=%d", (int)signal);
+    event_base_loopexit(c->base, NULL);
+}
+
+static void on_failed(void *arg, const struct err *why)
+{
+    struct controller *c = arg;
+
+    log_error("controller cannot go on", "cause=\"%s\"", why->msg);
+    c->exit_code = 1;
+    event_base_loopexit(c->base, NULL);
+}
+
+static enum rc start_loop(struct controller *c, struct err *err)
+{
+    static const int signals[2] = { SIGTERM, SIGINT };
+
+    evthread_use_pthreads();
+    c->base = event_base_new();
+    if (!c->base) {
+        return err_set(err, RC_NO_MEMORY, "no event loop");
+    }
+    for (int i = 0; i < 2; i++) {
+        c->signals[i] = evsignal_new(c->base, signals[i], on_signal, c);
+        if (!c->signals[i] || event_add(c->signals[i], NULL) != 0) {
+            return err_set(err, RC_NO_MEMORY, "no signal handler");
+        }
+    }
+    return rpc_loop_new(c->base, &c->loop, err);
+}
+
+static enum rc start_shell(struct controller *c, struct err *err)
+{
+    struct shell_config config = {
+        .base = c->base,
+        .store_path = c->options.store,
+        .vni_quarantine_ms = c->options.vni_quarantine_ms,
+        .session_timeout_ms = c->options.session_timeout_ms,
+    };
+    enum rc rc = auth_load(c->options.tokens, &c->auth, err);
+
+    return rc == RC_OK ? shell_new(&config, on_failed, c, &c->shell, err) : rc;
+}
+
+static enum rc start_grpc(struct controller *c, struct err *err)
+{
+    /* Agents show certificates, operators tokens: both on one port. */
+    struct rpc_tls tls = {
+        .ca_file = c->options.tls_ca,
+        .cert_file = c->options.tls_cert,
+        .key_file = c->options.tls_key,
+        .client_cert = RPC_CLIENT_CERT_REQUEST,
+    };
+    /* A session's queue holds a whole window of batches (agent_msg.h). */
+    struct rpc_server_options options = {
+        .max_queue_bytes = SESSION_WINDOW * (BATCH_MAX_BYTES + 64),
+    };
+    enum rc rc = rpc_server_new(c->loop, &options, &c->server, err);
+
+    rc = rc == RC_OK ? rpc_health_new(c->server, &c->health, err) : rc;
+    rc = rc == RC_OK ? sessions_new(c->server, c->shell, c->options.plain_text,
+                                    &c->sessions, err)
+                     : rc;
+    rc = rc == RC_OK ? grpc_api_new(c->server, c->shell, c->auth, &c->grpc_api, err)
+                     : rc;
+    rc = rc == RC_OK ? rpc_server_listen(c->server, c->options.grpc_listen,
+                                         c->options.plain_text ? NULL : &tls, NULL, err)
+                     : rc;
+    rc = rc == RC_OK ? rpc_server_start(c->server, err) : rc;
+    if (rc == RC_OK) {
+        rpc_health_set(c->health, "", true);
+    }
+    return rc;
+}
+
+static enum rc start_rest(struct controller *c, struct err *err)
+{
+    struct rest_config config = {
+        .base = c->base,
+        .listen = c->options.rest_listen,
+        .cert_file = c->options.plain_text ? NULL : c->options.tls_cert,
+        .key_file = c->options.plain_text ? NULL : c->options.tls_key,
+        .shell = c->shell,
+        .sessions = c->sessions,
+        .auth = c->auth,
+    };
+
+    return rest_new(&config, &c->rest, err);
+}
+
+static enum rc start(struct controller *c, struct err *err)
+{
+    enum rc rc = start_loop(c, err);
+
+    rc = rc == RC_OK ? start_shell(c, err) : rc;
+    rc = rc == RC_OK ? start_grpc(c, err) : rc;
+    return rc == RC_OK ? start_rest(c, err) : rc;
+}
+
+static void stop(struct controller *c)
+{
+    rest_free(c->rest);
+    rpc_loop_free(c->loop); /* stops the server; the last on_closed come here */
+    grpc_api_free(c->grpc_api);
+    sessions_free(c->sessions);
+    rpc_health_free(c->health);
+    shell_free(c->shell);
+    auth_free(c->auth);
+    for (int i = 0; i < 2; i++) {
+        if (c->signals[i]) {
+            event_free(c->signals[i]);
+        }
+    }
+    if (c->base) {
+        event_base_free(c->base);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct controller c = { 0 };
+    struct err err = { 0 };
+    int code = config_start(&options_table, argc, argv, &c.options);
+
+    if (code >= 0) {
+        return code;
+    }
+    log_set_level((enum log_level)c.options.log_level);
+    signal(SIGPIPE, SIG_IGN);
+    if (start(&c, &err) == RC_OK) {
+        log_info("controller serves", "rest=%s grpc=%s store=%s term=%llu",
+                 c.options.rest_listen, c.options.grpc_listen, c.options.store,
+                 (unsigned long long)shell_term(c.shell));
+        event_base_dispatch(c.base);
+    } else {
+        log_error("controller does not start", "cause=\"%s\"", err.msg);
+        c.exit_code = 1;
+    }
+    stop(&c);
+    return c.exit_code;
+}

@@ -1,0 +1,72 @@
+#include "controller/options.h"
+
+#include <string.h>
+
+static const char *const levels[] = { "debug", "info", "warn", "error", NULL };
+
+/* Addresses that other machines cannot reach. */
+static bool is_loopback(const char *listen)
+{
+    return strncmp(listen, "127.", 4) == 0 || strncmp(listen, "[::1]:", 6) == 0 ||
+           strncmp(listen, "localhost:", 10) == 0;
+}
+
+static enum rc check(const void *values, struct err *err)
+{
+    const struct options *o = values;
+    bool stays_here = is_loopback(o->rest_listen) && is_loopback(o->grpc_listen);
+
+    if (o->plain_text && !stays_here) {
+        return err_field(err, RC_INVALID, "plain-text", "tls_required",
+                         "plain-text is for loopback addresses only");
+    }
+    if (!o->plain_text && (!o->tls_ca[0] || !o->tls_cert[0] || !o->tls_key[0])) {
+        return err_field(err, RC_INVALID, "tls-ca", "tls_required",
+                         "tls-ca, tls-cert and tls-key are needed (or plain-text, on "
+                         "loopback addresses)");
+    }
+    if (!o->tokens[0] && !stays_here) {
+        return err_field(err, RC_INVALID, "tokens", "tokens_required",
+                         "a token file is needed unless both listen on loopback");
+    }
+    return RC_OK;
+}
+
+static const struct config_key keys[] = {
+    { CONFIG_PATH(struct options, store), .name = "store",
+      .def = "/var/lib/xgw/region.db", .what = "SQLite file of the region's state." },
+    { CONFIG_TEXT(struct options, rest_listen), .name = "rest-listen",
+      .def = "127.0.0.1:7080",
+      .what = "Address of the REST API, metrics and health: HOST:PORT." },
+    { CONFIG_TEXT(struct options, grpc_listen), .name = "grpc-listen",
+      .def = "127.0.0.1:7443",
+      .what = "Address that agents dial, and of the gRPC API: HOST:PORT." },
+    { CONFIG_PATH(struct options, tls_ca), .name = "tls-ca", .def = "",
+      .what = "PEM file of the authority that signs agents' certificates." },
+    { CONFIG_PATH(struct options, tls_cert), .name = "tls-cert", .def = "",
+      .what = "PEM file of our certificate; replaced files serve new connections." },
+    { CONFIG_PATH(struct options, tls_key), .name = "tls-key", .def = "",
+      .what = "PEM file of its key." },
+    { CONFIG_BOOL(struct options, plain_text), .name = "plain-text", .def = "false",
+      .what = "No TLS, device ids are believed: for tests on one machine only." },
+    { CONFIG_PATH(struct options, tokens), .name = "tokens", .def = "",
+      .what = "File of bearer tokens, TOKEN ROLE NAME a line; empty: everybody on "
+              "loopback is admin." },
+    { CONFIG_DURATION(struct options, vni_quarantine_ms), .name = "vni-quarantine",
+      .min = 0, .max = 86400000, .def = "0ms",
+      .what = "A freed VNI is not used again before." },
+    { CONFIG_DURATION(struct options, session_timeout_ms), .name = "session-timeout",
+      .min = 1000, .max = 600000, .def = "30s",
+      .what = "An agent that does not answer for so long loses its session." },
+    { CONFIG_ENUM(struct options, log_level), .name = "log-level", .choices = levels,
+      .def = "info", .reloadable = true, .what = "Least level that is logged." },
+};
+
+const struct config_table options_table = {
+    .program = "xgw-controller",
+    .summary = "Holds one region's desired state and keeps its gateways to it.",
+    .keys = keys,
+    .count = sizeof(keys) / sizeof(keys[0]),
+    .values_size = sizeof(struct options),
+    .check = check,
+};

@@ -1,0 +1,20 @@
+/* options - the settings of xgw-controller: one table (proto/base/config.h). */
+#pragma once
+
+#include "proto/base/config.h"
+
+struct options {
+    char store[256];
+    char rest_listen[128];
+    char grpc_listen[128];
+    char tls_ca[256];
+    char tls_cert[256];
+    char tls_key[256];
+    bool plain_text;
+    char tokens[256];
+    uint32_t vni_quarantine_ms;
+    uint32_t session_timeout_ms;
+    uint32_t log_level;
+};
+
+extern const struct config_table options_table;

@@ -1,0 +1,71 @@
+/*
+ * shell - the controller's one loop around the core: inputs in, effects carried out.
+ *
+ * It owns the core and the store.  The API hands it commands and is answered by a
+ * callback; the session service hands it messages and is told what to send.  No
+ * decision is made here.  The loop's thread.
+ */
+#pragma once
+
+#include "controller/core/core.h"
+#include "proto/base/err.h"
+
+struct event_base;
+struct shell;
+
+struct shell_config {
+    struct event_base *base;
+    const char *store_path; /* of the SQLite file */
+    uint32_t vni_quarantine_ms;
+    uint32_t session_timeout_ms;
+};
+
+/* How sessions are reached: the session service (controller/api/sessions.h). */
+struct shell_sessions {
+    void (*send)(void *ctx, uint64_t session, const struct ctl_msg *msg);
+    void (*close)(void *ctx, uint64_t session, const struct err *why);
+};
+
+/* Opens the store and starts to load.  `on_failed` is called once when the core cannot
+ * go on (damaged store, another leader): the process is to end. */
+enum rc shell_new(const struct shell_config *config,
+                  void (*on_failed)(void *arg, const struct err *why), void *arg,
+                  struct shell **ret, struct err *err);
+/* Waits for what was submitted to the store. */
+void shell_free(struct shell *s);
+
+struct event_base *shell_base(const struct shell *s);
+
+/* For reads (core.h, "reads"). */
+const struct core *shell_core(const struct shell *s);
+
+uint64_t shell_now_ms(void); /* monotonic, the core's clock */
+uint64_t shell_unix_ms(void);
+
+uint64_t shell_term(const struct shell *s); /* the store's fencing term */
+
+/* Commands waiting for an answer; the API refuses above a bound of its own. */
+uint32_t shell_waiting(const struct shell *s);
+
+/* Gives a command to the core; its token is set here.  `on_reply` comes exactly once,
+ * perhaps before this returns. */
+typedef void shell_reply_fn(void *arg, const struct core_reply *reply);
+enum rc shell_command(struct shell *s, struct command *command,
+                      shell_reply_fn *on_reply, void *arg);
+/* The caller is gone: its `on_reply` with `arg` is not called any more. */
+void shell_forget(struct shell *s, void *arg);
+
+/* Sessions.  `device_id` is the authenticated one. */
+void shell_set_sessions(struct shell *s, const struct shell_sessions *sessions,
+                        void *ctx);
+void shell_session_open(struct shell *s, uint64_t session, const char *device_id);
+void shell_session_message(struct shell *s, uint64_t session, const char *device_id,
+                           const struct agent_msg *msg);
+void shell_session_closed(struct shell *s, uint64_t session, const char *device_id);
+void shell_liveness(struct shell *s, const char *device_id, bool is_silent);
+
+/* Committed journal events, for the watch service: every store event after the core
+ * took it.  One watcher. */
+void shell_set_watch(struct shell *s,
+                     void (*on_event)(void *ctx, const struct store_event *event),
+                     void *ctx);
