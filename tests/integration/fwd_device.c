@@ -128,7 +128,7 @@ static enum rc read_device(json_t *root, struct device *d, struct fwd_config **r
         .uplinks = d->uplinks,
         .udp6_zero_csum = json_is_true(json_object_get(root, "udp6_zero_csum")),
     };
-    uint32_t icmp_count;
+    uint32_t icmp_count = 0;
 
     if (read_ips(root, "vteps", d->vteps, &node.vtep_count, err) != RC_OK ||
         read_ips(root, "vips", d->vips, &node.vip_count, err) != RC_OK ||

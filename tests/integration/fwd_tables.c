@@ -4,69 +4,101 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/unit/agent/fwd/naive_fib.h"
-
 struct fwd_tables {
-    struct entry *entries;
-    unsigned count;
+    struct table_set *records;
     struct fib *fib;
+    struct fib_reader reader;
 };
 
-#define ENTRIES_MAX 1000000u
-
-static enum rc add_line(struct fwd_tables *t, const char *line, size_t len,
-                        struct err *err)
+static enum rc read_lines(FILE *f, const char *path, struct batch_writer *to,
+                          struct err *err)
 {
-    enum entry_op op;
+    char line[2048];
+    unsigned number = 0;
 
-    if (t->count == ENTRIES_MAX) {
-        return err_set(err, RC_FULL, "more than %u entries", ENTRIES_MAX);
-    }
-    if ((t->count & (t->count - 1)) == 0) {
-        struct entry *more =
-            realloc(t->entries, (t->count == 0 ? 1 : t->count * 2) * sizeof(*more));
+    while (fgets(line, sizeof(line), f) != NULL) {
+        struct entry e;
+        enum entry_op op;
 
-        if (more == NULL) {
-            return err_set(err, RC_NO_MEMORY, "no memory for entries");
+        number++;
+        line[strcspn(line, "\n")] = '\0';
+        if (entry_parse_json(line, strlen(line), &op, &e, err) != RC_OK) {
+            return err_wrap(err, RC_INVALID, "%s:%u", path, number);
         }
-        t->entries = more;
+        batch_add_entry(to, op, &e);
     }
-    if (entry_parse_json(line, len, &op, &t->entries[t->count], err) != RC_OK) {
-        return RC_INVALID;
-    }
-    t->count++;
     return RC_OK;
+}
+
+static enum rc read_file(const char *path, struct batch_writer *to, struct err *err)
+{
+    FILE *f = fopen(path, "r");
+    enum rc rc;
+
+    if (f == NULL) {
+        return err_set(err, RC_NOT_FOUND, "%s: cannot be opened", path);
+    }
+    rc = read_lines(f, path, to, err);
+    fclose(f);
+    return rc;
+}
+
+static enum rc apply(struct fwd_tables *t, const struct blob *batch, struct err *err)
+{
+    struct change_list changes = { 0 };
+    struct fib_exceptions refused = { 0 };
+    struct rows_change total;
+    enum rc rc =
+        table_set_apply(t->records, batch->data, batch->len, &changes, &total, err);
+
+    if (rc == RC_OK && fib_apply(t->fib, &changes, &refused) != RC_OK) {
+        rc = err_set(err, RC_FULL, "%u entries cannot be placed", refused.count);
+    }
+    fib_exceptions_fini(&refused);
+    change_list_fini(&changes);
+    return rc;
+}
+
+/* Everything in one batch. */
+static enum rc load(struct fwd_tables *t, const char *path, struct err *err)
+{
+    struct batch_writer writer;
+    struct blob *batch = NULL;
+    enum rc rc;
+
+    batch_writer_init(&writer);
+    rc = read_file(path, &writer, err);
+    if (rc == RC_OK) {
+        batch = batch_writer_finish(&writer);
+        rc = batch == NULL ? err_set(err, RC_NO_MEMORY, "no memory for entries")
+                           : apply(t, batch, err);
+    }
+    blob_unref(batch);
+    batch_writer_fini(&writer);
+    return rc;
 }
 
 enum rc fwd_tables_load(const char *path, struct fwd_tables **ret, struct err *err)
 {
-    struct fwd_tables *t = calloc(1, sizeof(*t));
-    FILE *f = fopen(path, "r");
-    char line[2048];
-    unsigned number = 0;
-    enum rc rc = RC_OK;
+    struct fwd_tables *t = aligned_alloc(_Alignof(struct fwd_tables), sizeof(*t));
+    enum rc rc;
 
-    if (t == NULL || f == NULL) {
-        rc = err_set(err, RC_NOT_FOUND, "%s: cannot be opened", path);
+    if (t == NULL) {
+        return err_set(err, RC_NO_MEMORY, "no memory for tables");
     }
-    while (rc == RC_OK && fgets(line, sizeof(line), f) != NULL) {
-        number++;
-        line[strcspn(line, "\n")] = '\0';
-        rc = add_line(t, line, strlen(line), err);
-        if (rc != RC_OK) {
-            err_wrap(err, rc, "%s:%u", path, number);
-        }
+    *t = (struct fwd_tables){ .records = table_set_new(), .fib = fib_new(NULL) };
+    if (t->records == NULL || t->fib == NULL) {
+        rc = err_set(err, RC_NO_MEMORY, "no memory for tables");
+    } else {
+        fib_reader_online(t->fib, &t->reader);
+        rc = load(t, path, err);
     }
-    if (f != NULL) {
-        fclose(f);
+    if (rc != RC_OK) {
+        fwd_tables_free(t);
+        return rc;
     }
-    if (rc == RC_OK) {
-        t->fib = naive_fib_new(t->entries, t->count);
-        *ret = t;
-        return RC_OK;
-    }
-    fwd_tables_free(t);
-    return rc;
+    *ret = t;
+    return RC_OK;
 }
 
 void fwd_tables_free(struct fwd_tables *t)
@@ -74,8 +106,8 @@ void fwd_tables_free(struct fwd_tables *t)
     if (t == NULL) {
         return;
     }
-    naive_fib_free(t->fib);
-    free(t->entries);
+    fib_free(t->fib);
+    table_set_free(t->records);
     free(t);
 }
 

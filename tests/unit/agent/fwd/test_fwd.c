@@ -445,7 +445,7 @@ struct runner {
     uint64_t dropped;
 };
 
-#define ROUNDS 60u
+#define ROUNDS UINT64_C(60)
 
 static void *run_worker(void *arg)
 {
