@@ -46,25 +46,17 @@ def prepare(gateway, nc, endpoint, data):
     else:
         cases.VNI_OFFSET = GENERATED
         frames = [frame for _, frame in cases.table_cases()]
-        rows = generated_rows(world.entries())
+        rows = [cases.shifted(r) for r in world.entries() if is_acceptable(r)]
     longest = 1514
     return [f for f in frames if 14 <= len(f) <= longest], rows
 
 
-def generated_rows(rows):
-    """The cases' own tenants under other numbers, without what a controller refuses:
-    peers that are no tenants, chains of more than three, `derived` made by hand."""
+def is_acceptable(row):
+    """Not what a controller refuses: peers that are no tenants, chains of more than
+    three, `derived` made by hand."""
     kept = {100, 200, 300, 301}
-    out = []
-    for r in rows:
-        if r["vni"] not in kept or r.get("scope") == "derived" or r.get(
-                "peer_vni", 100) not in kept:
-            continue
-        r = {**r, "vni": r["vni"] + GENERATED}
-        if "peer_vni" in r:
-            r["peer_vni"] += GENERATED
-        out.append(r)
-    return out
+    return (row["vni"] in kept and row.get("scope") != "derived"
+            and row.get("peer_vni", 100) in kept)
 
 
 def expected(device, rows, frames):
