@@ -182,6 +182,18 @@ void rig_pass(struct rig *r, uint64_t ms)
     rig_run(r);
 }
 
+void rig_wait(struct rig *r, uint64_t ms)
+{
+    const uint64_t end = r->now_ms + ms;
+
+    while (r->now_ms < end) {
+        uint64_t wake = core_next_wake(r->core);
+
+        wake = wake <= r->now_ms ? r->now_ms + 1 : wake < end ? wake : end;
+        rig_pass(r, wake - r->now_ms);
+    }
+}
+
 struct blob *rig_batch(const char *lines)
 {
     struct batch_writer w;

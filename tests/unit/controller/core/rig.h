@@ -53,6 +53,8 @@ void rig_run(struct rig *r);
 bool rig_step(struct rig *r);
 /* Moves time in one go, with the tick. */
 void rig_pass(struct rig *r, uint64_t ms);
+/* Moves time as a punctual shell does: with a tick at each wake-up. */
+void rig_wait(struct rig *r, uint64_t ms);
 
 /* A batch from lines of NDJSON; checked only by the core. */
 struct blob *rig_batch(const char *lines);
