@@ -35,7 +35,7 @@
 
 static struct rows *slot_rows(const struct map_slot *slot)
 {
-    return (struct rows *)(uintptr_t)slot->a;
+    return slot->p;
 }
 
 void checkpoint_note(struct core *c, uint32_t vni, uint8_t table, struct rows *before)
@@ -44,7 +44,7 @@ void checkpoint_note(struct core *c, uint32_t vni, uint8_t table, struct rows *b
 
     if (!slot) {
         slot = core_need(map_add(&c->checkpoint.dirty, row_set_key(vni, table)));
-        slot->a = (uintptr_t)rows_ref(before);
+        slot->p = rows_ref(before);
     }
 }
 
@@ -304,8 +304,8 @@ static struct map_slot *next_slot(struct core *c, bool *ret_more)
 
     *ret_more = true;
     for (uint32_t n = 0; k->next_vni && n < PROBES_A_STEP; n++) {
-        for (uint8_t table = 0; table < TABLE_COUNT; table++) {
-            slot = map_find(&k->round, row_set_key(k->next_vni, table));
+        for (unsigned table = 0; table < TABLE_COUNT; table++) {
+            slot = map_find(&k->round, row_set_key(k->next_vni, (uint8_t)table));
             if (slot && !(slot->b & DIRTY_DONE)) {
                 return slot;
             }

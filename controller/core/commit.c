@@ -10,8 +10,7 @@ struct rows *committed_rows(const struct core *c, uint32_t vni, enum table_id ta
 {
     struct map_slot *slot = map_find(&c->overlay, row_set_key(vni, (uint8_t)table));
 
-    return slot ? (struct rows *)(uintptr_t)slot->a
-                : table_set_rows(c->tip, vni, table);
+    return slot ? slot->p : table_set_rows(c->tip, vni, table);
 }
 
 void overlay_add(struct core *c, const struct change_list *l, uint64_t tag)
@@ -22,7 +21,7 @@ void overlay_add(struct core *c, const struct change_list *l, uint64_t tag)
             core_need(map_add(&c->overlay, row_set_key(ch->vni, ch->table)));
 
         if (slot->b == 0) {
-            slot->a = (uintptr_t)rows_ref(ch->before);
+            slot->p = rows_ref(ch->before);
         }
         slot->b = tag;
         if (ch->table == TABLE_TENANT && !ch->after) {
@@ -37,7 +36,7 @@ void overlay_clear(struct core *c)
     uint32_t at = 0;
 
     while ((slot = map_each(&c->overlay, &at))) {
-        rows_unref((struct rows *)(uintptr_t)slot->a);
+        rows_unref(slot->p);
     }
     map_fini(&c->overlay);
     c->tenants_gone = 0;
@@ -50,11 +49,11 @@ static void overlay_commit(struct core *c, const struct table_change *ch, uint64
     if (!slot) {
         return;
     }
-    rows_unref((struct rows *)(uintptr_t)slot->a);
+    rows_unref(slot->p);
     if (slot->b == tag) {
         map_remove(&c->overlay, slot);
     } else {
-        slot->a = (uintptr_t)rows_ref(ch->after);
+        slot->p = rows_ref(ch->after);
     }
 }
 

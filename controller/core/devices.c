@@ -66,9 +66,9 @@ void device_add(struct core *c, const char *name)
     memcpy(d->name, name, strnlen(name, sizeof(d->name) - 1));
     d->state = NODE_JOINING;
     c->devices =
-        core_need(realloc(c->devices, (c->device_count + 1) * sizeof(*c->devices)));
+        core_need(realloc(c->devices, (c->device_count + 1) * sizeof(c->devices[0])));
     memmove(&c->devices[at + 1], &c->devices[at],
-            (c->device_count - at) * sizeof(*c->devices));
+            (c->device_count - at) * sizeof(c->devices[0]));
     c->devices[at] = d;
     c->device_count++;
 }
@@ -179,7 +179,7 @@ void device_remove(struct core *c, const char *name)
     device_free(d);
     c->device_count--;
     memmove(&c->devices[at], &c->devices[at + 1],
-            (c->device_count - at) * sizeof(*c->devices));
+            (c->device_count - at) * sizeof(c->devices[0]));
 }
 
 void sessions_close_group(struct core *c, const struct group *g, const char *why)

@@ -11,7 +11,10 @@
 
 struct map_slot {
     uint64_t key; /* 0: empty */
-    uint64_t a;
+    union {
+        uint64_t a;
+        void *p;
+    };
     uint64_t b;
 };
 

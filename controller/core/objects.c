@@ -153,25 +153,27 @@ static bool array_apply(void **array, uint64_t **revisions, uint32_t *count,
         if (found) {
             uint32_t rest = --*count - at;
 
-            memmove(objects + at * size, objects + (at + 1) * size, rest * size);
-            memmove(*revisions + at, *revisions + at + 1, rest * 8);
+            memmove(objects + at * size, objects + (at + (size_t)1) * size,
+                    rest * size);
+            memmove(*revisions + at, *revisions + at + 1, rest * sizeof(uint64_t));
         }
         return true;
     }
     if (!found) {
-        uint64_t *more = realloc(*revisions, (*count + 1) * sizeof(uint64_t));
+        uint64_t *more = realloc(*revisions, ((size_t)*count + 1) * sizeof(uint64_t));
 
         if (!more) {
             return false;
         }
         *revisions = more;
-        objects = realloc(objects, (*count + 1) * size);
+        objects = realloc(objects, ((size_t)*count + 1) * size);
         if (!objects) {
             return false;
         }
         *array = objects;
-        memmove(objects + (at + 1) * size, objects + at * size, (*count - at) * size);
-        memmove(more + at + 1, more + at, (*count - at) * 8);
+        memmove(objects + (at + (size_t)1) * size, objects + at * size,
+                (*count - at) * size);
+        memmove(more + at + 1, more + at, (*count - at) * sizeof(uint64_t));
         ++*count;
     }
     memcpy(objects + at * size, object, size);

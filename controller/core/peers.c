@@ -13,7 +13,7 @@ void peer_index_fini(struct peer_index *p)
     uint32_t at = 0;
 
     while ((slot = map_each(&p->in, &at))) {
-        free((void *)(uintptr_t)slot->a);
+        free(slot->p);
     }
     map_fini(&p->in);
     table_set_free(p->out);
@@ -24,7 +24,7 @@ const struct peer_sources *peer_index_sources(const struct peer_index *p, uint32
 {
     struct map_slot *slot = map_find(&p->in, vni);
 
-    return slot ? (const struct peer_sources *)(uintptr_t)slot->a : NULL;
+    return slot ? slot->p : NULL;
 }
 
 /* Index of the first source >= `vni`. */
@@ -48,7 +48,7 @@ static uint32_t source_search(const struct peer_sources *s, uint32_t vni)
 static void source_add(struct peer_index *p, uint32_t target, uint32_t vni)
 {
     struct map_slot *slot = core_need(map_add(&p->in, target));
-    struct peer_sources *s = (struct peer_sources *)(uintptr_t)slot->a;
+    struct peer_sources *s = slot->p;
     uint32_t i;
 
     if (!s || s->count == s->cap) {
@@ -61,7 +61,7 @@ static void source_add(struct peer_index *p, uint32_t target, uint32_t vni)
         }
         grown->cap = cap;
         s = grown;
-        slot->a = (uintptr_t)s;
+        slot->p = s;
     }
     i = source_search(s, vni);
     if (i == s->count || s->at[i].vni != vni) {
@@ -75,7 +75,7 @@ static void source_add(struct peer_index *p, uint32_t target, uint32_t vni)
 static void source_drop(struct peer_index *p, uint32_t target, uint32_t vni)
 {
     struct map_slot *slot = map_find(&p->in, target);
-    struct peer_sources *s = slot ? (struct peer_sources *)(uintptr_t)slot->a : NULL;
+    struct peer_sources *s = slot ? slot->p : NULL;
     uint32_t i = s ? source_search(s, vni) : 0;
 
     assert(s && i < s->count && s->at[i].vni == vni);

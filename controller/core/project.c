@@ -58,9 +58,9 @@ void group_add(struct core *c, const char *name)
     g->revision = c->revision;
     batch_writer_init(&g->writer);
     c->groups =
-        core_need(realloc(c->groups, (c->group_count + 1) * sizeof(*c->groups)));
+        core_need(realloc(c->groups, (c->group_count + 1) * sizeof(c->groups[0])));
     memmove(&c->groups[at + 1], &c->groups[at],
-            (c->group_count - at) * sizeof(*c->groups));
+            (c->group_count - at) * sizeof(c->groups[0]));
     c->groups[at] = g;
     c->group_count++;
 }
@@ -84,7 +84,7 @@ void group_remove(struct core *c, const char *name)
     group_free(c->groups[at]);
     c->group_count--;
     memmove(&c->groups[at], &c->groups[at + 1],
-            (c->group_count - at) * sizeof(*c->groups));
+            (c->group_count - at) * sizeof(c->groups[0]));
 }
 
 void groups_fini(struct core *c)

@@ -21,7 +21,7 @@ void results_fini(struct results *r)
 const struct request *results_request(const struct results *r, const char *id)
 {
     struct map_slot *slot = map_find(&r->requests, text_hash(id));
-    const struct request *q = slot ? (const struct request *)(uintptr_t)slot->a : NULL;
+    const struct request *q = slot ? slot->p : NULL;
 
     while (q && strcmp(q->id, id) != 0) {
         q = q->same;
@@ -40,8 +40,8 @@ void results_add_request(struct core *c, const char *id, uint64_t revision,
     q->counts = *counts;
     q->expires_ms = expires_ms;
     memcpy(q->id, id, strnlen(id, sizeof(q->id) - 1));
-    q->same = (struct request *)(uintptr_t)slot->a;
-    slot->a = (uintptr_t)q;
+    q->same = slot->p;
+    slot->p = q;
     if (r->newest) {
         r->newest->next = q;
     } else {
@@ -54,12 +54,12 @@ static void forget_oldest(struct results *r)
 {
     struct request *q = r->oldest;
     struct map_slot *slot = map_find(&r->requests, text_hash(q->id));
-    struct request *at = (struct request *)(uintptr_t)slot->a;
+    struct request *at = slot->p;
 
     if (at == q && !q->same) {
         map_remove(&r->requests, slot);
     } else if (at == q) {
-        slot->a = (uintptr_t)q->same;
+        slot->p = q->same;
     } else {
         while (at->same != q) {
             at = at->same;

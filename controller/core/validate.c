@@ -187,8 +187,8 @@ static enum rc check_revision(struct core *c, uint32_t vni, uint64_t want,
     if (slot) {
         have = slot->a;
     }
-    for (uint8_t t = 0; t < TABLE_COUNT; t++) {
-        if (map_find(&c->overlay, row_set_key(vni, t))) {
+    for (unsigned t = 0; t < TABLE_COUNT; t++) {
+        if (map_find(&c->overlay, row_set_key(vni, (uint8_t)t))) {
             have = REVISION_IN_FLIGHT;
         }
     }

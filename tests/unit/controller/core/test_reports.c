@@ -215,7 +215,7 @@ START_TEST(churn_with_a_constant_live_set_keeps_memory)
     }
     ck_assert_uint_eq(core_count(r->core, TABLE_VM_NC), 1300);
     /* The audit log in the store grows with each change; the rest does not. */
-    ck_assert_uint_lt(mallinfo2().uordblks, before + before / 5 + 80 * 512);
+    ck_assert_uint_lt(mallinfo2().uordblks, before + before / 5 + (size_t)80 * 512);
     rig_free(r);
 }
 END_TEST
