@@ -100,8 +100,16 @@ def compare_replay(expected, out):
     return problems
 
 
+def is_vxlan(frame):
+    """What the packet functions send; a port also carries the control thread's ARP, ND,
+    pings and so on, which are nobody's business here."""
+    if frame[12:14] == b"\x08\x00":
+        return frame[23] == 17 and frame[36:38] == b"\x12\xb5"
+    return frame[12:14] == b"\x86\xdd" and frame[20] == 17 and frame[56:58] == b"\x12\xb5"
+
+
 def compare_ports(expected, frames_by_port, counters):
-    due, key_of, name_of = collections.Counter(), {}, {}
+    due, key_of, name_of, errors = collections.Counter(), {}, {}, set()
     drops, local, icmp = collections.Counter(), 0, 0
     for want in expected:
         local += want["verdict"] == "local"
@@ -112,18 +120,26 @@ def compare_ports(expected, frames_by_port, counters):
         if allowed:
             key = (allowed[0]["port"], allowed[0]["frame"])
             due[key] += 1
+            if "icmp" in want:
+                errors.add(key)
             name_of.setdefault(key, "packet %d (%s)" % (want["i"], want["name"]))
             for a in allowed:
                 key_of[a["port"], a["frame"]] = key
     problems, sent = [], 0
     for port, frames in sorted(frames_by_port.items()):
-        for n, frame in enumerate(frames):
+        for n, frame in enumerate(f for f in frames if is_vxlan(f)):
             sent += 1
             key = key_of.get((port, frame.hex()))
             if key is None or due[key] == 0:
                 problems.append("port %d, frame %d is not due: %s" % (port, n, frame.hex()))
             else:
                 due[key] -= 1
+    # Errors may be held back, but then they are not counted as sent either.
+    limited = 0
+    if counters.get("icmp_may_be_limited"):
+        limited = sum(due[key] for key in errors)
+        for key in errors:
+            due[key] = 0
     for key, count in due.items():
         if count:
             problems.append("%s: %d of it never came: %s" % (name_of[key], count, key[1]))
@@ -133,7 +149,7 @@ def compare_ports(expected, frames_by_port, counters):
             problems.append("drops{%s} is %d, not %d" % (
                 reason, got_drops.get(reason, 0), drops[reason]))
     for name, want in (("rx", len(expected)), ("tx", sent), ("local", local),
-                       ("icmp_sent", icmp)):
+                       ("icmp_sent", icmp - limited)):
         if name in counters and counters[name] != want:
             problems.append("counter %s is %d, not %d" % (name, counters[name], want))
     return problems
