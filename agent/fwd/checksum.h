@@ -65,14 +65,17 @@ static inline uint64_t csum_add_be16(uint64_t sum, uint16_t host_order)
 static inline uint64_t csum_change(uint64_t delta, const uint8_t *old,
                                    const uint8_t *now, size_t len)
 {
-    uint16_t m;
-    uint16_t n;
+    uint32_t m;
+    uint32_t n;
 
-    for (size_t i = 0; i < len; i += 2) {
-        memcpy(&m, old + i, 2);
-        memcpy(&n, now + i, 2);
-        delta += (uint16_t)~m;
-        delta += n;
+    for (; len >= 4; old += 4, now += 4, len -= 4) {
+        memcpy(&m, old, 4);
+        memcpy(&n, now, 4);
+        delta += (uint64_t)~m + n;
+    }
+    if (len == 2) {
+        delta += (uint16_t)~csum_load(old);
+        delta += csum_load(now);
     }
     return delta;
 }

@@ -52,18 +52,40 @@ static uint64_t replace(uint64_t delta, uint8_t *old, const uint8_t *now, size_t
     return delta;
 }
 
+static uint64_t replace_be32(uint64_t delta, uint8_t *at, uint32_t now)
+{
+    uint32_t before;
+
+    memcpy(&before, at, sizeof(before));
+    store_be32(at, now);
+    return delta + (uint64_t)~before + __builtin_bswap32(now);
+}
+
+/* Takes one from the first byte of a word, a TTL of at least 1, and returns the change
+ * in the sum.  One load and one store of the word: a load that follows a store to a
+ * part of it would wait for the store to leave the core. */
+static uint64_t decrement_high(uint8_t *word)
+{
+    uint16_t before = csum_load(word);
+    uint16_t now = (uint16_t)(before - 1); /* the first byte is the low one in memory */
+
+    csum_store(word, now);
+    return (uint64_t)(uint16_t)~before + now;
+}
+
 /* VXLAN header and inner frame.  Returns the change in the UDP checksum's sum.  All
  * offsets from the UDP header are even, so words stay words. */
 static uint64_t rewrite_inside(uint8_t *data, const struct layers *l,
                                const struct egress *e)
 {
     uint8_t *inner = data + l->inner_l3;
-    uint8_t vxlan[VXLAN_SIZE] = { VXLAN_FLAG_I };
+    uint8_t *vxlan = data + l->udp + UDP_SIZE;
     uint16_t before;
+    uint16_t now;
     uint64_t delta;
 
-    store_be32(vxlan + 4, e->vni << 8);
-    delta = replace(0, data + l->udp + UDP_SIZE, vxlan, VXLAN_SIZE);
+    delta = replace_be32(0, vxlan, (uint32_t)VXLAN_FLAG_I << 24);
+    delta = replace_be32(delta, vxlan + 4, e->vni << 8);
     if (e->inner_mac != NULL) {
         delta = replace(delta, data + l->inner_l2, e->inner_mac, 6);
     }
@@ -72,16 +94,14 @@ static uint64_t rewrite_inside(uint8_t *data, const struct layers *l,
     }
     if (l->inner_family == IP_V6) {
         before = csum_load(inner + 6);
-        inner[7]--;
-        return delta + (uint16_t)~before + csum_load(inner + 6);
+        now = (uint16_t)(before - 0x0100); /* the hop limit is the second byte */
+        csum_store(inner + 6, now);
+        return delta + (uint16_t)~before + now;
     }
     /* The IPv4 header's own checksum takes up the change: the sum over both words, and
      * so the UDP checksum, stays. */
-    before = csum_load(inner + 8);
-    inner[8]--;
     csum_store(inner + 10,
-               csum_update(csum_load(inner + 10),
-                           (uint64_t)(uint16_t)~before + csum_load(inner + 8)));
+               csum_update(csum_load(inner + 10), decrement_high(inner + 8)));
     return delta;
 }
 
@@ -90,7 +110,6 @@ static uint64_t rewrite_inside(uint8_t *data, const struct layers *l,
 static uint64_t rewrite_same_family(uint8_t *ip, const struct egress *e)
 {
     uint64_t addresses;
-    uint16_t before;
 
     if (e->family == IP_V6) {
         addresses = replace(0, ip + 8, e->source, 16);
@@ -99,10 +118,8 @@ static uint64_t rewrite_same_family(uint8_t *ip, const struct egress *e)
     }
     addresses = replace(0, ip + 12, e->source, 4);
     addresses = replace(addresses, ip + 16, e->destination, 4);
-    before = csum_load(ip + 8);
-    ip[8]--;
-    csum_store(ip + 10, csum_update(csum_load(ip + 10),
-                                    addresses + (uint16_t)~before + csum_load(ip + 8)));
+    csum_store(ip + 10,
+               csum_update(csum_load(ip + 10), addresses + decrement_high(ip + 8)));
     return addresses;
 }
 

@@ -6,8 +6,9 @@
  *
  * Packets are VXLAN over IPv4 with 64 bytes of inner IPv4 frame, to VMs drawn
  * uniformly; they lie in buffers of an odd number of lines, and are put back between
- * rounds outside the measured time.  Cycles are the thread's CPU time times the TSC's
- * rate, as in LOOKUPS: the wall clock of a shared host lies.  Prints
+ * rounds outside the measured time.  Each call is timed by the TSC (microseconds: too
+ * short for the thread's CPU clock) and the median of all calls is taken, so those that
+ * the host interrupted do not count.  Prints
  *
  *   fwd_cycles_N NUMBER cycles     parse + lookups + rewrite, calls of 32 packets
  *   fwd_cycles_64_N …              calls of 64: two chunks overlap
@@ -18,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <x86intrin.h>
 
 #include "agent/fwd/checksum.h"
@@ -27,11 +27,10 @@
 #include "tests/bench/gen.h"
 
 #define PACKETS 4096u
-#define STRIDE                                                                         \
-    (5 * 64u)     /* bytes from one packet to the next: an odd number of lines         \
-                   */
+/* Bytes from one packet to the next: an odd number of lines. */
+#define STRIDE ((size_t)5 * 64)
 #define ROOM   64 /* of headroom */
-#define FRAME  (14 + 20 + 8 + 8 + 64u)
+#define FRAME  (14 + 20 + 8 + 8 + 64)
 #define ROUNDS 200
 
 struct bench {
@@ -43,32 +42,8 @@ struct bench {
     uint8_t *buffers; /* PACKETS times STRIDE */
     uint8_t *frames;  /* PACKETS times FRAME, as they arrive */
     struct fib_query *queries;
-    double tsc_per_ns;
     unsigned long entries;
 };
-
-static double cpu_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
-
-static double measure_tsc(void)
-{
-    struct timespec a;
-    struct timespec b;
-    uint64_t start = __rdtsc();
-
-    clock_gettime(CLOCK_MONOTONIC, &a);
-    do {
-        clock_gettime(CLOCK_MONOTONIC, &b);
-    } while ((double)(b.tv_sec - a.tv_sec) * 1e9 + (double)(b.tv_nsec - a.tv_nsec) <
-             5e7);
-    return (double)(__rdtsc() - start) /
-           ((double)(b.tv_sec - a.tv_sec) * 1e9 + (double)(b.tv_nsec - a.tv_nsec));
-}
 
 static void *allocate(size_t count, size_t size)
 {
@@ -130,6 +105,7 @@ static void make_frame(uint8_t *f, uint32_t vni, const struct ip *vm, unsigned i
     uint8_t *inner = udp + UDP_SIZE + VXLAN_SIZE;
     uint8_t *inner_ip = inner + ETH_SIZE;
 
+    memset(f, 0, FRAME);
     store_be16(f + 12, ETHERTYPE_IP4);
     ip[0] = 0x45;
     store_be16(ip + 2, FRAME - ETH_SIZE);
@@ -240,42 +216,61 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The median of ROUNDS rounds over `n` packets. */
+/* Cycles a packet of one call each, and how many there are. */
+struct samples {
+    double at[ROUNDS * (PACKETS / FWD_BURST)];
+    unsigned count;
+};
+
+static void add_sample(struct samples *s, uint64_t start, uint32_t packets)
+{
+    s->at[s->count++] = (double)(__rdtsc() - start) / packets;
+}
+
+static double median(struct samples *s)
+{
+    qsort(s->at, s->count, sizeof(*s->at), compare);
+    return s->count == 0 ? 0 : s->at[s->count / 2];
+}
+
+/* Only whole calls are measured. */
 static double run_fwd(struct bench *b, struct fwd_packet *p, uint32_t n, uint32_t burst)
 {
     struct fwd_view view = { b->config, b->fib, true };
-    static double cycles[ROUNDS];
+    struct samples *s = allocate(1, sizeof(*s));
+    double result;
 
     for (unsigned round = 0; round < ROUNDS; round++) {
-        double start;
-
         restore(b, p, n);
-        start = cpu_ns();
-        for (uint32_t i = 0; i < n; i += burst) {
-            fwd_burst(&view, b->worker, 0, p + i, n - i < burst ? n - i : burst, NULL);
+        for (uint32_t i = 0; i + burst <= n; i += burst) {
+            uint64_t start = __rdtsc();
+
+            fwd_burst(&view, b->worker, 0, p + i, burst, NULL);
             fib_reader_quiescent(b->fib, b->reader);
+            add_sample(s, start, burst);
         }
-        cycles[round] = (cpu_ns() - start) * b->tsc_per_ns / n;
     }
-    qsort(cycles, ROUNDS, sizeof(*cycles), compare);
-    return cycles[ROUNDS / 2];
+    result = median(s);
+    free(s);
+    return result;
 }
 
 static double run_fib(struct bench *b, uint32_t n)
 {
-    static double cycles[ROUNDS];
+    struct samples *s = allocate(1, sizeof(*s));
+    double result;
 
     for (unsigned round = 0; round < ROUNDS; round++) {
-        double start = cpu_ns();
+        for (uint32_t i = 0; i + FWD_BURST <= n; i += FWD_BURST) {
+            uint64_t start = __rdtsc();
 
-        for (uint32_t i = 0; i < n; i += FWD_BURST) {
-            fib_resolve_burst(b->fib, b->queries + i,
-                              n - i < FWD_BURST ? n - i : FWD_BURST);
+            fib_resolve_burst(b->fib, b->queries + i, FWD_BURST);
+            add_sample(s, start, FWD_BURST);
         }
-        cycles[round] = (cpu_ns() - start) * b->tsc_per_ns / n;
     }
-    qsort(cycles, ROUNDS, sizeof(*cycles), compare);
-    return cycles[ROUNDS / 2];
+    result = median(s);
+    free(s);
+    return result;
 }
 
 static void run(struct bench *b, uint32_t n)
@@ -331,7 +326,6 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench_fwd: no memory\n");
         return 1;
     }
-    b.tsc_per_ns = measure_tsc();
     fwd_worker_init(b.worker, 0, 0);
     fib_reader_online(b.fib, b.reader);
     make_config(&b);
