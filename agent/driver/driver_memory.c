@@ -243,7 +243,8 @@ static bool must_go_by_row(const struct memory_device *d, const uint64_t puts[])
     return false;
 }
 
-static enum rc write_ops(struct memory_device *d, struct call *c)
+static enum rc write_ops(struct memory_device *d, struct call *c,
+                         struct change_list *ret_changes)
 {
     struct change_list changes = { 0 };
     uint64_t puts[TABLE_COUNT] = { 0 };
@@ -280,16 +281,14 @@ static enum rc write_ops(struct memory_device *d, struct call *c)
             d->counts.puts += puts[t];
         }
         d->counts.exceptions += c->exception_count;
-        if (d->observer) {
-            d->observer(d->observer_ctx, &c->write, &changes);
-        }
     }
-    change_list_fini(&changes);
+    *ret_changes = changes;
     return rc;
 }
 
 static enum rc carry_out(struct memory_device *d, struct call *c)
 {
+    struct change_list changes = { 0 };
     enum rc rc = d->fail_next;
 
     if (c->kind == CALL_READ || c->kind == CALL_TOTALS) {
@@ -311,14 +310,18 @@ static enum rc carry_out(struct memory_device *d, struct call *c)
         return RC_OK;
     }
     if (c->write.ops) {
-        rc = write_ops(d, c);
+        rc = write_ops(d, c, &changes);
     }
     if (rc == RC_OK) {
         if (c->write.revision != 0) {
             d->state.applied = c->write.revision;
         }
         d->state.ready |= c->write.ready;
+        if (d->observer) {
+            d->observer(d->observer_ctx, &c->write, &changes);
+        }
     }
+    change_list_fini(&changes);
     return rc;
 }
 
@@ -739,4 +742,9 @@ bool memory_device_corrupt(struct memory_device *d, enum memory_corruption kind,
         return false;
     }
     return write_row(d, &run, &row, NULL) == RC_OK;
+}
+
+void memory_device_forget_corruption(struct memory_device *d)
+{
+    d->keeps_next_delete = false;
 }

@@ -54,7 +54,7 @@ struct memory_device_counts {
 };
 struct memory_device_counts memory_device_counts(const struct memory_device *d);
 
-/* Called when a write was carried out, with its changes; for invariants. */
+/* Called when a write was carried out, at its end, with its changes; for invariants. */
 typedef void memory_device_observer(void *ctx, const struct driver_write *w,
                                     const struct change_list *changes);
 void memory_device_observe(struct memory_device *d, memory_device_observer *f,
@@ -88,3 +88,5 @@ enum memory_corruption {
 /* Behind the agent's back, to an entry picked by `pick`.  False: there is none. */
 bool memory_device_corrupt(struct memory_device *d, enum memory_corruption kind,
                            uint64_t pick);
+/* A CORRUPT_KEEP that did not come to pass will not. */
+void memory_device_forget_corruption(struct memory_device *d);

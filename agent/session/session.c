@@ -364,7 +364,8 @@ void session_step(struct session *s, uint64_t now_ms, const struct session_in *i
     }
     if (s->link == LINK_UP && s->awaits_assign && !s->must_hello &&
         s->assign_deadline_ms <= now_ms) {
-        session_refuse(s, "no answer to HELLO");
+        session_log(s, LOG_WARN, "no answer to HELLO", "next=redial");
+        session_hangup(s);
     }
     device_pump(s);
     session_work_inbox(s);
