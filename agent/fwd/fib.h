@@ -106,6 +106,18 @@ typedef void fib_mismatch_fn(void *arg, enum table_id table, uint32_t vni,
 uint32_t fib_audit(const struct fib *f, enum table_id table, uint32_t vni,
                    const struct rows *rows, fib_mismatch_fn *mismatch, void *arg);
 
+/* The same for the routes of one VNI a part at a time, some `max_rows` of them a call:
+ * `*at` starts zero and moves on; true: there is more.  `rows` are those of the moment;
+ * they may change between the calls. */
+struct fib_audit_at {
+    bool is_v6;
+    uint8_t addr[16];    /* network order, IPv4 in [0..3] */
+    uint32_t mismatches; /* so far */
+};
+bool fib_audit_routes(const struct fib *f, uint32_t vni, const struct rows *rows,
+                      struct fib_audit_at *at, uint32_t max_rows,
+                      fib_mismatch_fn *mismatch, void *arg);
+
 struct fib_stats {
     uint64_t vnis; /* with a `vni` row */
     uint64_t routes;

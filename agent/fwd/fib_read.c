@@ -113,6 +113,19 @@ static u128 last_of(const struct fib_key *k)
     return k->len >= 128 ? addr_of(k) : addr_of(k) | (~(u128)0 >> k->len);
 }
 
+/* Packs a route's key (entry.h); returns its length. */
+static uint8_t route_key(bool is_v6, u128 addr, unsigned len, uint8_t to[ENTRY_KEY_MAX])
+{
+    unsigned size = is_v6 ? 16 : 4;
+
+    to[0] = is_v6 ? 6 : 4;
+    for (unsigned i = 0; i < size; i++) {
+        to[1 + i] = (uint8_t)(addr >> (120 - 8 * i));
+    }
+    to[1 + size] = (uint8_t)len;
+    return (uint8_t)(size + 2);
+}
+
 /* Where the structure's own answers may change, sorted, and how far they were used. */
 struct boundaries {
     u128 *at;
@@ -128,21 +141,23 @@ static int compare_u128(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static bool boundaries_of(const struct audit *a, bool is_v6, struct boundaries *ret)
+/* Those of [from, to]. */
+static bool boundaries_of(const struct audit *a, bool is_v6, u128 from, u128 to,
+                          struct boundaries *ret)
 {
     uint64_t slot = slot_find(a->f, a->vni, is_v6);
-    uint32_t lines = lpm_lines(&a->f->lines, slot);
+    uint32_t count = lpm_boundaries(&a->f->lines, slot, from, to, NULL);
 
-    *ret = (struct boundaries){ 0 };
-    if (lines == 0) {
+    *ret = (struct boundaries){ .count = count };
+    if (count == 0) {
         return true;
     }
-    ret->at = malloc((size_t)lines * 16 * sizeof *ret->at);
+    ret->at = malloc(count * sizeof *ret->at);
     if (!ret->at) {
         return false;
     }
-    ret->count = lpm_boundaries(&a->f->lines, slot, ret->at);
-    qsort(ret->at, ret->count, sizeof *ret->at, compare_u128);
+    lpm_boundaries(&a->f->lines, slot, from, to, ret->at);
+    qsort(ret->at, count, sizeof *ret->at, compare_u128);
     return true;
 }
 
@@ -179,35 +194,87 @@ static void audit_range(struct audit *a, bool is_v6, struct boundaries *b, u128 
     }
 }
 
-static void audit_routes(struct audit *a, const struct rows *rows, bool is_v6)
+static struct rows_iter routes_seek(const struct rows *rows, bool is_v6, u128 addr)
 {
-    struct row_cursor c = row_cursor_of(rows, TABLE_VXLAN_ROUTE);
-    struct open_route open[130];
+    uint8_t key[ENTRY_KEY_MAX];
+
+    return rows_seek(rows, TABLE_VXLAN_ROUTE, key, route_key(is_v6, addr, 0, key));
+}
+
+/* The next route of the family; false behind the last. */
+static bool routes_next(struct rows_iter *it, bool is_v6, struct open_route *ret)
+{
+    while (rows_next(it, &ret->row)) {
+        if (route_key_parse(ret->row.key, ret->row.key_len, &ret->key) == RC_OK &&
+            ret->key.is_v6 == is_v6) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The last address of a part that begins with the row `it` stands at and has about
+ * `max_rows` rows. */
+static u128 part_end(struct rows_iter it, bool is_v6, uint32_t max_rows)
+{
+    struct open_route r;
+    u128 addr = 0;
+
+    for (uint32_t n = 0; routes_next(&it, is_v6, &r); n++) {
+        if (n >= max_rows && addr_of(&r.key) != addr) {
+            return addr_of(&r.key) - 1;
+        }
+        addr = addr_of(&r.key);
+    }
+    return ~(u128)0;
+}
+
+/* The routes that begin before `addr` and cover it, shortest first. */
+static unsigned covers_of(const struct rows *rows, bool is_v6, u128 addr,
+                          struct open_route open[])
+{
+    uint8_t key[ENTRY_KEY_MAX];
     unsigned depth = 0;
-    u128 at = 0; /* audited up to here */
+
+    for (unsigned len = 0; len <= (is_v6 ? 128 : 32); len++) {
+        u128 base = len == 0 ? 0 : addr >> (128 - len) << (128 - len);
+        uint8_t key_len = route_key(is_v6, base, len, key);
+
+        if (base != addr &&
+            rows_find(rows, TABLE_VXLAN_ROUTE, key, key_len, &open[depth].row)) {
+            route_key_parse(open[depth].row.key, key_len, &open[depth].key);
+            depth++;
+        }
+    }
+    return depth;
+}
+
+/* Audits [from, to]; the rows that begin there come from `it`. */
+static void audit_addresses(struct audit *a, const struct rows *rows,
+                            struct rows_iter it, bool is_v6, u128 from, u128 to)
+{
+    struct open_route open[130];
+    struct open_route next = { 0 };
+    unsigned depth = covers_of(rows, is_v6, from, open);
+    u128 at = from; /* audited up to here */
     bool is_done = false;
     struct boundaries b;
 
-    if (!boundaries_of(a, is_v6, &b)) {
+    if (!boundaries_of(a, is_v6, from, to, &b)) {
         report(a, NULL); /* without memory nothing can be vouched for */
         return;
     }
     for (;;) {
-        struct open_route next = { 0 };
-        bool has_next = false;
+        bool has_next = routes_next(&it, is_v6, &next) && addr_of(&next.key) <= to;
 
-        while (!has_next && row_cursor_next(&c)) {
-            has_next = route_key_parse(c.row.key, c.row.key_len, &next.key) == RC_OK &&
-                       next.key.is_v6 == is_v6;
-        }
-        next.row = c.row;
         while (depth &&
                (!has_next || last_of(&open[depth - 1].key) < addr_of(&next.key))) {
             u128 last = last_of(&open[--depth].key);
 
+            last = last < to ? last : to;
             if (!is_done && at <= last) {
                 audit_range(a, is_v6, &b, at, last, &open[depth].row);
-                is_done = last == ~(u128)0;
+                is_done = last == to;
                 at = last + 1;
             }
         }
@@ -222,9 +289,57 @@ static void audit_routes(struct audit *a, const struct rows *rows, bool is_v6)
         open[depth++] = next;
     }
     if (!is_done) {
-        audit_range(a, is_v6, &b, at, ~(u128)0, NULL);
+        audit_range(a, is_v6, &b, at, to, NULL);
     }
     free(b.at);
+}
+
+static void addr_store(u128 addr, uint8_t to[16])
+{
+    for (unsigned i = 0; i < 16; i++) {
+        to[i] = (uint8_t)(addr >> (120 - 8 * i));
+    }
+}
+
+static u128 addr_fetch(const uint8_t from[16])
+{
+    u128 addr = 0;
+
+    for (unsigned i = 0; i < 16; i++) {
+        addr = addr << 8 | from[i];
+    }
+    return addr;
+}
+
+bool fib_audit_routes(const struct fib *f, uint32_t vni, const struct rows *rows,
+                      struct fib_audit_at *at, uint32_t max_rows,
+                      fib_mismatch_fn *mismatch, void *arg)
+{
+    struct audit a = {
+        .f = f, .table = TABLE_VXLAN_ROUTE, .vni = vni, .mismatch = mismatch, .arg = arg
+    };
+    bool is_v6 = at->is_v6;
+    u128 from = addr_fetch(at->addr);
+    struct rows_iter it = routes_seek(rows, is_v6, from);
+    u128 to = part_end(it, is_v6, max_rows);
+
+    audit_addresses(&a, rows, it, is_v6, from, to);
+    at->mismatches += a.count;
+    addr_store(to + 1, at->addr); /* 0 behind the last: the next family's first */
+    at->is_v6 = is_v6 || to == ~(u128)0;
+    buf_fini(&a.value);
+    return !is_v6 || to != ~(u128)0;
+}
+
+static uint32_t audit_all_routes(const struct fib *f, uint32_t vni,
+                                 const struct rows *rows, fib_mismatch_fn *mismatch,
+                                 void *arg)
+{
+    struct fib_audit_at at = { 0 };
+
+    while (fib_audit_routes(f, vni, rows, &at, UINT32_MAX, mismatch, arg)) {
+    }
+    return at.mismatches;
 }
 
 uint32_t fib_audit(const struct fib *f, enum table_id table, uint32_t vni,
@@ -233,19 +348,16 @@ uint32_t fib_audit(const struct fib *f, enum table_id table, uint32_t vni,
     struct audit a = {
         .f = f, .table = table, .vni = vni, .mismatch = mismatch, .arg = arg
     };
+    struct row_cursor c = row_cursor_of(rows, table);
 
     if (table == TABLE_VXLAN_ROUTE) {
-        audit_routes(&a, rows, false);
-        audit_routes(&a, rows, true);
-    } else {
-        struct row_cursor c = row_cursor_of(rows, table);
-
-        while (row_cursor_next(&c)) {
-            audit_row(&a, &c.row);
-        }
-        if (table == TABLE_VNI && !rows && (slot_find(f, vni, false) & SLOT_KNOWN)) {
-            report(&a, NULL);
-        }
+        return audit_all_routes(f, vni, rows, mismatch, arg);
+    }
+    while (row_cursor_next(&c)) {
+        audit_row(&a, &c.row);
+    }
+    if (table == TABLE_VNI && !rows && (slot_find(f, vni, false) & SLOT_KNOWN)) {
+        report(&a, NULL);
     }
     buf_fini(&a.value);
     return a.count;

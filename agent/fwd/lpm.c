@@ -295,72 +295,88 @@ uint32_t lpm_lines(const struct lines *lines, uint64_t slot)
     }
 }
 
+/* Boundaries on their way out: those of [from, to], counted, and written where there is
+ * room to. */
+struct boundary_list {
+    u128 from;
+    u128 to;
+    u128 *at; /* null: only count */
+    uint32_t count;
+};
+
+static void boundary_add(struct boundary_list *l, u128 addr)
+{
+    if (addr >= l->from && addr <= l->to) {
+        if (l->at) {
+            l->at[l->count] = addr;
+        }
+        l->count++;
+    }
+}
+
 /* First address of a route in a line and the one behind its last. */
-static uint32_t route_ends(u128 addr, unsigned len, u128 *to)
+static void route_ends(u128 addr, unsigned len, struct boundary_list *to)
 {
     u128 host = len ? ~(u128)0 >> len : ~(u128)0;
 
-    to[0] = addr & ~host;
-    to[1] = (addr | host) + 1; /* 0 after the last address: a boundary anyway */
-    return 2;
+    boundary_add(to, addr & ~host);
+    boundary_add(to, (addr | host) + 1); /* 0 after the last: a boundary anyway */
 }
 
-static uint32_t line_boundaries(const void *line, bool is_v6, u128 *to)
+static void line_boundaries(const void *line, bool is_v6, struct boundary_list *to)
 {
     const struct lpm_line4 *l4 = line;
     const struct lpm_line6 *l6 = line;
-    uint32_t n = 0;
 
     for (unsigned i = 0; !is_v6 && i < LINE_V4_ROUTES; i++) {
-        n += route_ends((u128)l4->addr[i] << 96, 32 - (l4->meta[i] & 63), to + n);
+        route_ends((u128)l4->addr[i] << 96, 32 - (l4->meta[i] & 63), to);
     }
     for (unsigned i = 0; is_v6 && i < LINE_V6_ROUTES; i++) {
-        n += route_ends((u128)l6->addr[i] << 64, 64 - (l6->meta[i] & 63), to + n);
+        route_ends((u128)l6->addr[i] << 64, 64 - (l6->meta[i] & 63), to);
     }
-    return n;
 }
 
 /* Keys of `n` places in a node. */
-static uint32_t node_boundaries(const void *node, unsigned kind, bool is_v6, unsigned n,
-                                u128 *to)
+static void node_boundaries(const void *node, unsigned kind, bool is_v6, unsigned n,
+                            struct boundary_list *to)
 {
     for (unsigned i = 0; i < n; i++) {
         if (!is_v6) {
-            to[i] = (u128)((uint32_t)((const int32_t *)node)[i] ^ 0x80000000u) << 96;
+            boundary_add(to, (u128)((uint32_t)((const int32_t *)node)[i] ^ 0x80000000u)
+                                 << 96);
         } else if (kind == LPM_TREE) {
-            to[i] = (u128)((uint64_t)((const int64_t *)node)[i] ^ (UINT64_C(1) << 63))
-                    << 64;
+            boundary_add(
+                to, (u128)((uint64_t)((const int64_t *)node)[i] ^ (UINT64_C(1) << 63))
+                        << 64);
         } else {
             const uint64_t *key = (const uint64_t *)node + (size_t)i * 2;
 
-            to[i] = (u128)key[0] << 64 | key[1];
+            boundary_add(to, (u128)key[0] << 64 | key[1]);
         }
     }
-    return n;
 }
 
-uint32_t lpm_boundaries(const struct lines *lines, uint64_t slot, u128 *to)
+uint32_t lpm_boundaries(const struct lines *lines, uint64_t slot, u128 from, u128 to,
+                        u128 *at)
 {
-    const uint8_t *at = lines_at(lines, slot_line(slot));
-    const struct lpm_tree *t = (const void *)at;
+    const uint8_t *base = lines_at(lines, slot_line(slot));
+    const struct lpm_tree *t = (const void *)base;
     bool is_v6 = (slot & SLOT_V6) != 0;
     unsigned kind = slot_kind(slot);
     struct shape shape = shape_of(kind, is_v6);
-    uint32_t n = 0;
+    struct boundary_list list = { from, to, at, 0 };
 
-    if (kind == LPM_NONE) {
-        return 0;
-    }
     if (kind == LPM_LINE) {
-        return line_boundaries(at, is_v6, to);
-    }
-    for (uint32_t line = 1; line < t->first[t->levels]; line++) {
-        bool is_leaf = line >= t->first[t->levels - 1];
+        line_boundaries(base, is_v6, &list);
+    } else if (kind != LPM_NONE) {
+        for (uint32_t line = 1; line < t->first[t->levels]; line++) {
+            bool is_leaf = line >= t->first[t->levels - 1];
 
-        n += node_boundaries(at + (size_t)line * LINE_BYTES, kind, is_v6,
-                             is_leaf ? shape.leaf : shape.fanout, to + n);
+            node_boundaries(base + (size_t)line * LINE_BYTES, kind, is_v6,
+                            is_leaf ? shape.leaf : shape.fanout, &list);
+        }
     }
-    return n;
+    return list.count;
 }
 
 uint32_t lpm_lookup(const uint8_t *base, uint64_t slot, struct lpm_addr addr)

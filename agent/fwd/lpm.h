@@ -142,11 +142,12 @@ struct lpm_built {
 enum rc lpm_build(struct lines *lines, const struct lpm_route *routes, uint32_t count,
                   bool is_v6, struct lpm_built *ret);
 
-/* For audits: writes to `to` the addresses (leftmost bits) at which a lookup through
- * the structure behind `slot` can change its answer, unsorted, some more than once.
- * Returns how many; room for 16 a line of lpm_lines() is enough. */
+/* For audits: the addresses (leftmost bits) of [from, to] at which a lookup through the
+ * structure behind `slot` can change its answer, unsorted, some more than once.  Writes
+ * them to `at`, which may be null, and returns how many. */
 uint32_t lpm_boundaries(const struct lines *lines, uint64_t slot,
-                        unsigned __int128 *to);
+                        unsigned __int128 from, unsigned __int128 to,
+                        unsigned __int128 *at);
 
 /* Lines that the structure behind a slot takes. */
 uint32_t lpm_lines(const struct lines *lines, uint64_t slot);

@@ -20,18 +20,8 @@ uint64_t control_now_ms(const struct control *c)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-void control_retire(struct control *c, struct fwd_config *config)
+void control_retire(struct control *c, struct retired *r)
 {
-    struct retired *r;
-
-    if (!config) {
-        return;
-    }
-    r = calloc(1, sizeof(*r));
-    if (!r) {
-        return; /* some kilobytes lost are better than a worker's read after free */
-    }
-    r->config = config;
     for (unsigned i = 0; i < c->config.worker_count; i++) {
         r->tickets[i] = worker_ticket(&c->config.workers[i]);
     }
@@ -118,7 +108,7 @@ static void take_local_frames(struct control *c)
         rte_pktmbuf_free(frames[i]);
     }
     if (n == LOCAL_BURST) {
-        event_active(c->local, EV_READ, 0); /* the rest, after other work */
+        eventfd_write(c->config.wake_fd, 1); /* the rest, after other work */
     }
 }
 

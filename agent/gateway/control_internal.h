@@ -31,8 +31,9 @@ struct control {
 
 uint64_t control_now_ms(const struct control *c);
 
-/* Keeps `config` until every worker has passed; null is fine. */
-void control_retire(struct control *c, struct fwd_config *config);
+/* Keeps what is in `r` (a null configuration is fine) until every worker has passed,
+ * then frees both. */
+void control_retire(struct control *c, struct retired *r);
 
 /* Frees what every worker has passed. */
 void control_reclaim(struct control *c);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define READ_CHUNK      (128u << 10) /* STACK: 32 to 256 KiB a message */
+#define READ_ROWS       4096         /* a turn: 2 to 3 ms of work */
 #define READ_ROWS_FIELD 15
 
 static struct control *control_of(struct rpc_call *call)
@@ -129,40 +130,99 @@ static void on_get_counters(struct rpc_call *call, const struct rpc_msg *msg)
 
 /* ---- read-back ---- */
 
+/* One call of Read.  It works in turns of READ_ROWS rows, each a turn of the loop, so
+ * that ARP and the writer never wait for more than one. */
 struct reading {
-    struct device_cursor cursor;
+    struct control *control;
+    struct rpc_call *call;
+    struct event *turn;
+    struct device_reading at;
     struct batch_writer writer;
-    uint32_t table;
-    uint32_t vni;
     bool is_through;
 };
 
-/* Sends until the peer's queue is full; on_writable goes on. */
-static void read_more(struct rpc_call *call)
+static void next_turn(struct reading *r)
 {
-    struct control *c = control_of(call);
+    static const struct timeval at_once = { 0, 0 };
+
+    event_add(r->turn, &at_once); /* behind what the loop has to do by then */
+}
+
+static enum rc send_rows(struct reading *r)
+{
+    Xgw__Gateway__V1__ReadReply reply = XGW__GATEWAY__V1__READ_REPLY__INIT;
+    struct blob *rows = batch_writer_finish(&r->writer);
+    enum rc rc;
+
+    reply.applied = r->control->config.device->applied;
+    rc = rows ? rpc_pb_send_blob(r->call, 0, &reply.base, READ_ROWS_FIELD, rows)
+              : RC_NO_MEMORY;
+    blob_unref(rows);
+    return rc;
+}
+
+/* Reads on while the peer's queue has room; on_writable goes on. */
+static void on_turn(evutil_socket_t fd, short what, void *arg)
+{
+    struct reading *r = arg;
+    enum rc rc = RC_OK;
+
+    (void)fd;
+    (void)what;
+    if (!rpc_call_is_writable(r->call)) {
+        return;
+    }
+    r->is_through = !device_read(r->control->config.device, &r->at, READ_ROWS,
+                                 READ_CHUNK, &r->writer);
+    if (r->is_through || batch_writer_bytes(&r->writer) >= READ_CHUNK) {
+        rc = send_rows(r);
+    }
+    if (rc != RC_OK) {
+        rpc_call_finish(r->call, RPC_RESOURCE_EXHAUSTED, "no memory", NULL, 0);
+    } else if (r->is_through) {
+        rpc_call_finish(r->call, RPC_OK, NULL, NULL, 0);
+    } else {
+        next_turn(r);
+    }
+}
+
+static void on_read_writable(struct rpc_call *call)
+{
     struct reading *r = rpc_call_data(call);
 
-    while (!r->is_through && rpc_call_is_writable(call)) {
-        Xgw__Gateway__V1__ReadReply reply = XGW__GATEWAY__V1__READ_REPLY__INIT;
-        struct blob *rows;
-        enum rc rc;
+    if (!r->is_through) {
+        next_turn(r);
+    }
+}
 
-        r->is_through = !device_read(c->config.device, (uint8_t)r->table, r->vni,
-                                     &r->cursor, READ_CHUNK, &r->writer);
-        rows = batch_writer_finish(&r->writer);
-        reply.applied = c->config.device->applied;
-        rc = rows ? rpc_pb_send_blob(call, 0, &reply.base, READ_ROWS_FIELD, rows)
-                  : RC_NO_MEMORY;
-        blob_unref(rows);
-        if (rc != RC_OK) {
-            rpc_call_finish(call, RPC_RESOURCE_EXHAUSTED, "no memory", NULL, 0);
-            return;
-        }
+static void reading_free(struct reading *r)
+{
+    if (r->turn) {
+        event_free(r->turn);
     }
-    if (r->is_through) {
-        rpc_call_finish(call, RPC_OK, NULL, NULL, 0);
+    device_reading_fini(&r->at);
+    batch_writer_fini(&r->writer);
+    free(r);
+}
+
+static struct reading *reading_new(struct control *c, struct rpc_call *call,
+                                   const Xgw__Gateway__V1__ReadRequest *request)
+{
+    struct reading *r = calloc(1, sizeof(*r));
+
+    if (!r) {
+        return NULL;
     }
+    r->control = c;
+    r->call = call;
+    r->turn = event_new(c->config.base, -1, 0, on_turn, r);
+    batch_writer_init(&r->writer);
+    device_reading_init(&r->at, (uint8_t)request->table, request->vni);
+    if (!r->turn) {
+        reading_free(r);
+        return NULL;
+    }
+    return r;
 }
 
 static void on_read(struct rpc_call *call, const struct rpc_msg *msg)
@@ -182,13 +242,10 @@ static void on_read(struct rpc_call *call, const struct rpc_msg *msg)
         rpc_arena_reset(&c->arena);
         return;
     }
-    r = calloc(1, sizeof(*r));
+    r = reading_new(c, call, request);
     if (r) {
-        r->table = request->table;
-        r->vni = request->vni;
-        batch_writer_init(&r->writer);
         rpc_call_set_data(call, r);
-        read_more(call);
+        next_turn(r);
     } else {
         rpc_call_finish(call, RPC_RESOURCE_EXHAUSTED, "no memory", NULL, 0);
     }
@@ -200,9 +257,8 @@ static void on_read_closed(struct rpc_call *call, const struct rpc_status *statu
     struct reading *r = rpc_call_data(call);
 
     (void)status;
-    if (r != rpc_call_arg(call)) {
-        batch_writer_fini(&r->writer);
-        free(r);
+    if ((void *)r != rpc_call_arg(call)) {
+        reading_free(r);
     }
 }
 
@@ -219,7 +275,7 @@ enum rc control_read_register(struct control *c, struct err *err)
     struct rpc_method read = { .path = "/xgw.gateway.v1.Gateway/Read",
                                .kind = RPC_SERVER_STREAM,
                                .ops = { .on_message = on_read,
-                                        .on_writable = read_more,
+                                        .on_writable = on_read_writable,
                                         .on_closed = on_read_closed },
                                .arg = c };
     enum rc rc = rpc_server_add(c->server, &status, err);

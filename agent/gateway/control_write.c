@@ -46,7 +46,7 @@ static void on_open(struct control *c, struct rpc_call *call,
 }
 
 /* A writer that does not read its answers is ended: it starts over with what we hold.
- */
+ * So is one whose refused rows cannot all be named: it would believe them placed. */
 static void send_done(struct rpc_call *call, uint64_t id, enum rc rc,
                       const struct err *err, const struct refusals *refusals)
 {
@@ -55,9 +55,9 @@ static void send_done(struct rpc_call *call, uint64_t id, enum rc rc,
     uint32_t count = refusals->count;
     Xgw__Gateway__V1__Refusal *list = NULL;
     Xgw__Gateway__V1__Refusal **pointers = NULL;
-    bool has_memory = true;
+    bool has_memory = refusals->unlisted == 0;
 
-    if (count > 0) {
+    if (has_memory && count > 0) {
         list = calloc(count, sizeof(*list));
         pointers = calloc(count, sizeof(*pointers));
         has_memory = list && pointers;
@@ -79,7 +79,8 @@ static void send_done(struct rpc_call *call, uint64_t id, enum rc rc,
     reply.m_case = XGW__GATEWAY__V1__CONTROL_REPLY__M_DONE;
     reply.done = &done;
     if (!has_memory || rpc_pb_send(call, &reply.base) != RC_OK) {
-        rpc_call_cancel(call, RPC_RESOURCE_EXHAUSTED, "answers are not read");
+        rpc_call_cancel(call, RPC_RESOURCE_EXHAUSTED,
+                        has_memory ? "answers are not read" : "no memory to answer");
     }
     free(pointers);
     free(list);
@@ -129,12 +130,15 @@ static void on_configure(struct control *c, struct rpc_call *call,
 {
     struct device *d = c->config.device;
     struct refusals none = { 0 };
-    struct fwd_config *old = NULL;
+    struct retired *old = calloc(1, sizeof(*old)); /* before there is no way back */
     struct err err = { 0 };
-    enum rc rc = device_configure(d, msg->term, msg->config.data, msg->config.len,
-                                  bind_ports, c, &old, &err);
+    enum rc rc = old ? device_configure(d, msg->term, msg->config.data, msg->config.len,
+                                        bind_ports, c, &old->config, &err)
+                     : err_set(&err, RC_NO_MEMORY, "configuration: no memory");
 
-    if (rc == RC_OK) {
+    if (rc != RC_OK) {
+        free(old);
+    } else {
         neigh_configure(&c->neigh, atomic_load(&d->fwd), control_now_ms(c));
         control_retire(c, old);
         event_active(c->tick, EV_TIMEOUT, 0); /* ask for next hops at once */

@@ -66,7 +66,8 @@ static void report(const struct fib_exceptions *from, struct refusals *to)
         struct exception *e = refusals_add(to);
 
         if (!e) {
-            return; /* the session's digests will show what is missing */
+            to->unlisted++;
+            continue;
         }
         memset(e, 0, sizeof(*e));
         e->reason = reason_of(from->at[i].reason);
@@ -75,6 +76,7 @@ static void report(const struct fib_exceptions *from, struct refusals *to)
         e->key_len = from->at[i].key_len;
         memcpy(e->key, from->at[i].key, from->at[i].key_len);
     }
+    to->unlisted += from->unlisted;
 }
 
 /* A controller's `tenant` rows have no place in a device. */
@@ -118,8 +120,13 @@ static enum rc write_rows(struct device *d, const struct device_write *w,
     struct fib_exceptions exceptions = { 0 };
     uint32_t count;
     uint32_t index;
-    enum rc rc = batch_check(w->ops, w->len, false, &count, &index, err);
+    enum rc rc;
 
+    if (w->len > BATCH_MAX_BYTES) {
+        return err_set(err, RC_RANGE, "a batch of %zu bytes: more than %u", w->len,
+                       BATCH_MAX_BYTES);
+    }
+    rc = batch_check(w->ops, w->len, false, &count, &index, err);
     if (rc != RC_OK) {
         return err_wrap(err, rc, "entry %u", index);
     }
@@ -205,100 +212,181 @@ enum rc device_configure(struct device *d, uint64_t term, const uint8_t *packed,
 
 /* ---- read-back ---- */
 
+void device_reading_init(struct device_reading *r, uint8_t table, uint32_t vni)
+{
+    memset(r, 0, sizeof(*r));
+    r->table = table;
+    r->vni = vni;
+}
+
+void device_reading_fini(struct device_reading *r)
+{
+    refusals_fini(&r->wrong);
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    const struct exception *x = a;
+    const struct exception *y = b;
+    struct row row_x = { .key = x->key, .key_len = x->key_len };
+    struct row row_y = { .key = y->key, .key_len = y->key_len };
+
+    return row_compare(&row_x, &row_y);
+}
+
 static void on_mismatch(void *arg, enum table_id table, uint32_t vni,
                         const uint8_t *key, uint8_t key_len)
 {
-    struct exception *e = refusals_add(arg);
+    struct refusals *list = arg;
+    struct exception *e;
 
-    if (e) {
-        memset(e, 0, sizeof(*e));
-        e->table = (uint8_t)table;
-        e->vni = vni;
-        e->key_len = key_len;
-        memcpy(e->key, key, key_len);
+    (void)table;
+    (void)vni;
+    if (key_len == 0) {
+        return; /* addresses that no row covers: there is no row to tell of */
     }
+    e = refusals_add(list);
+    if (!e) {
+        list->unlisted++;
+        return;
+    }
+    memset(e, 0, sizeof(*e));
+    e->key_len = key_len;
+    memcpy(e->key, key, key_len);
 }
 
-static bool is_mismatch(const struct refusals *list, const struct row *row)
+/* Without memory to list what is wrong, nothing can be vouched for. */
+static bool is_wrong(const struct refusals *list, const struct row *row)
 {
-    for (uint32_t i = 0; i < list->count; i++) {
-        if (list->at[i].key_len == row->key_len &&
-            memcmp(list->at[i].key, row->key, row->key_len) == 0) {
-            return true;
-        }
+    struct exception e = { .key_len = row->key_len };
+
+    if (list->count == 0 || list->unlisted > 0) {
+        return list->unlisted > 0;
     }
-    return false;
+    memcpy(e.key, row->key, row->key_len);
+    return bsearch(&e, list->at, list->count, sizeof(e), compare_keys) != NULL;
 }
 
-/* A row whose structure disagrees with its record: what packets get, if anything. */
-static void add_seen(const struct device *d, enum table_id table, uint32_t vni,
+static bool equals(const struct row *row, const struct buf *value)
+{
+    return value->len == row->value_len &&
+           memcmp(value->data, row->value, row->value_len) == 0;
+}
+
+/* Tells of one row what packets get. */
+static void tell_row(const struct device *d, const struct device_reading *r,
                      const struct row *record, struct batch_writer *to)
 {
+    enum table_id table = (enum table_id)r->at_table;
+    bool is_route = table == TABLE_VXLAN_ROUTE;
     struct buf value = BUF_INIT;
     struct row row = *record;
 
-    if (fib_get(d->fib, table, vni, row.key, row.key_len, &value) == RC_OK &&
-        !buf_failed(&value)) {
+    if (is_route && !is_wrong(&r->wrong, record)) {
+        batch_add_row(to, BATCH_PUT, table, r->at_vni, record);
+        return;
+    }
+    if (fib_get(d->fib, table, r->at_vni, row.key, row.key_len, &value) == RC_OK &&
+        !buf_failed(&value) && !(is_route && equals(record, &value))) {
         row.value = value.data;
         row.value_len = (uint8_t)value.len;
-        batch_add_row(to, BATCH_PUT, table, vni, &row);
+        batch_add_row(to, BATCH_PUT, table, r->at_vni, &row);
     }
     buf_fini(&value);
 }
 
-/* Reads one (VNI, table) from the cursor's key on; true when it is through. */
-static bool read_one(const struct device *d, enum table_id table, uint32_t vni,
-                     struct device_cursor *cursor, size_t max_bytes,
-                     struct batch_writer *to)
+/* Spends up to `budget` rows on the (VNI, table) that the reading is at; gives what is
+ * left.  Through when r->key_len is 0 afterwards and something is left. */
+static uint32_t tell_rows(const struct device *d, struct device_reading *r,
+                          const struct rows *rows, uint32_t budget, size_t max_bytes,
+                          struct batch_writer *to)
 {
-    const struct rows *rows = table_set_rows(d->records, vni, table);
-    struct rows_iter it = rows_seek(rows, table, cursor->key, cursor->key_len);
-    struct refusals wrong = { 0 };
-    bool is_through = true;
+    struct rows_iter it =
+        rows_seek(rows, (enum table_id)r->at_table, r->key, r->key_len);
     struct row row;
 
-    fib_audit(d->fib, table, vni, rows, on_mismatch, &wrong);
+    r->key_len = 0;
     while (rows_next(&it, &row)) {
-        if (batch_writer_bytes(to) >= max_bytes) {
-            cursor->key_len = row.key_len;
-            memcpy(cursor->key, row.key, row.key_len);
-            is_through = false;
-            break;
+        if (budget <= 1 || batch_writer_bytes(to) >= max_bytes) {
+            r->key_len = row.key_len;
+            memcpy(r->key, row.key, row.key_len);
+            return 0;
         }
-        if (wrong.count > 0 && is_mismatch(&wrong, &row)) {
-            add_seen(d, table, vni, &row, to);
-        } else {
-            batch_add_row(to, BATCH_PUT, table, vni, &row);
-        }
+        tell_row(d, r, &row, to);
+        budget--;
     }
-    refusals_fini(&wrong);
-    return is_through;
+    return budget;
 }
 
-bool device_read(const struct device *d, uint8_t table, uint32_t vni,
-                 struct device_cursor *cursor, size_t max_bytes,
-                 struct batch_writer *to)
+/* The next part of the audit that routes pass before they are told. */
+static uint32_t audit_part(const struct device *d, struct device_reading *r,
+                           const struct rows *rows, uint32_t budget)
 {
-    uint32_t mask = table ? 1u << table : DEVICE_TABLES;
+    uint32_t before = rows_count(rows);
 
-    if (cursor->vni == 0) {
-        cursor->vni = vni ? vni : table_set_next(d->records, VNI_MIN, mask);
+    r->is_audited = !fib_audit_routes(d->fib, r->at_vni, rows, &r->audit_at, budget,
+                                      on_mismatch, &r->wrong);
+    if (r->is_audited && r->wrong.count > 0) {
+        qsort(r->wrong.at, r->wrong.count, sizeof(*r->wrong.at), compare_keys);
     }
-    while (cursor->vni != 0) {
-        for (; cursor->table < TABLE_COUNT; cursor->table++) {
-            if ((mask & 1u << cursor->table) &&
-                !read_one(d, (enum table_id)cursor->table, cursor->vni, cursor,
-                          max_bytes, to)) {
+    return before < budget ? budget - before : 0;
+}
+
+/* Moves on to the next table or VNI; false behind the last. */
+static bool move_on(const struct device *d, struct device_reading *r, uint32_t mask)
+{
+    r->is_audited = false;
+    memset(&r->audit_at, 0, sizeof(r->audit_at));
+    refusals_fini(&r->wrong);
+    r->key_len = 0;
+    while (++r->at_table < TABLE_COUNT) {
+        if (mask & 1u << r->at_table) {
+            return true;
+        }
+    }
+    r->at_table = 0;
+    r->at_vni = r->vni || r->at_vni == VNI_MAX
+                    ? 0
+                    : table_set_next(d->records, r->at_vni + 1, mask);
+    return r->at_vni != 0;
+}
+
+/* A VNI costs one row of work even where it has none. */
+static uint32_t spend(uint32_t budget)
+{
+    return budget > 0 ? budget - 1 : 0;
+}
+
+bool device_read(const struct device *d, struct device_reading *r, uint32_t max_rows,
+                 size_t max_bytes, struct batch_writer *to)
+{
+    uint32_t mask = r->table ? 1u << r->table : DEVICE_TABLES;
+    uint32_t budget = max_rows + 1;
+
+    if (!r->has_begun) {
+        r->has_begun = true;
+        r->at_vni = r->vni ? r->vni : table_set_next(d->records, VNI_MIN, mask);
+    }
+    while (r->at_vni != 0) {
+        enum table_id table = (enum table_id)r->at_table;
+        const struct rows *rows = table_set_rows(d->records, r->at_vni, table);
+
+        if (budget <= 1 || batch_writer_bytes(to) >= max_bytes) {
+            return true;
+        }
+        if (rows && (mask & 1u << table)) {
+            if (table == TABLE_VXLAN_ROUTE && !r->is_audited) {
+                budget = audit_part(d, r, rows, budget);
+                continue;
+            }
+            budget = tell_rows(d, r, rows, budget, max_bytes, to);
+            if (r->key_len > 0) {
                 return true;
             }
-            cursor->key_len = 0;
         }
-        cursor->table = 0;
-        cursor->vni = vni || cursor->vni == VNI_MAX
-                          ? 0
-                          : table_set_next(d->records, cursor->vni + 1, mask);
-        if (cursor->vni != 0 && batch_writer_bytes(to) >= max_bytes) {
-            return true;
+        budget = spend(budget);
+        if (!move_on(d, r, mask)) {
+            return false;
         }
     }
     return false;

@@ -36,10 +36,12 @@ enum rc device_init(struct device *d, const struct fib_limits *limits, uint64_t 
 /* No worker may run any more. */
 void device_fini(struct device *d);
 
+/* As many as one batch may have rows at most. */
 struct refusals {
     struct exception *at;
     uint32_t count;
     uint32_t cap;
+    uint32_t unlisted; /* further ones that memory did not suffice to list */
 };
 void refusals_fini(struct refusals *r);
 
@@ -52,7 +54,8 @@ struct device_write {
 };
 
 /* Applies one batch.  RC_STALE: a lower term than was seen; RC_INVALID: not a batch of
- * device rows; RC_NO_MEMORY: nothing was applied.  With RC_OK, rows that found no place
+ * device rows; RC_RANGE: more than BATCH_MAX_BYTES; RC_NO_MEMORY: nothing was
+ * applied.  With RC_OK, rows that found no place
  * are in `*ret` (appended) and everything else is applied; `applied` and `ready` move
  * last.  A device without a configuration does not become ready: RC_CONFLICT. */
 enum rc device_write(struct device *d, const struct device_write *w,
@@ -70,15 +73,30 @@ enum rc device_configure(struct device *d, uint64_t term, const uint8_t *packed,
                          size_t len, device_bind_fn *bind, void *arg,
                          struct fwd_config **ret_old, struct err *err);
 
-/* Appends PUT runs of what the packet path's structures hold, from `*cursor` on, until
- * some `max_bytes` are used, and moves the cursor; false: that was the last.  Start
- * with a zero cursor; `table` and `vni` 0 = all. */
-struct device_cursor {
-    uint32_t vni;
+/* A read-back on its way: of one table or all (0), of one VNI or all (0). */
+struct device_reading {
     uint8_t table;
-    uint8_t key_len; /* continues inside a large (VNI, table) at this key */
+    uint32_t vni;
+
+    /* where it is */
+    bool has_begun;
+    uint32_t at_vni; /* 0: through */
+    uint8_t at_table;
+    bool is_audited;              /* the routes of (at_vni, at_table) */
+    struct fib_audit_at audit_at; /* how far, if not */
+    struct refusals wrong;        /* rows whose structures say otherwise; by key */
+    uint8_t key_len;              /* goes on at this key */
     uint8_t key[ENTRY_KEY_MAX];
 };
-bool device_read(const struct device *d, uint8_t table, uint32_t vni,
-                 struct device_cursor *cursor, size_t max_bytes,
-                 struct batch_writer *to);
+void device_reading_init(struct device_reading *r, uint8_t table, uint32_t vni);
+void device_reading_fini(struct device_reading *r);
+
+/* Goes on with a read-back: appends PUT runs of what the packet path's structures hold,
+ * in (VNI, table, key) order, until some `max_bytes` lie in `to` or `max_rows` rows of
+ * work are done (a call may append nothing: routes are audited before they are told).
+ * True: there is more.  A row whose structures resolve to something else is told with
+ * that value, or left out where they hold none; so is a route that only some of its
+ * addresses contradict.  Writes may come between the calls: each row is then told as it
+ * was at some moment in between. */
+bool device_read(const struct device *d, struct device_reading *r, uint32_t max_rows,
+                 size_t max_bytes, struct batch_writer *to);

@@ -94,6 +94,8 @@ static enum rc start_workers(struct gateway *g, struct err *err)
             .index = i,
             .workers = g->options.workers,
             .busy_poll = g->options.busy_poll,
+            .wait_ready = g->options.wait_ready,
+            .icmp_rate = g->options.icmp_rate,
         };
 
         worker_init(&g->workers[i], &config);

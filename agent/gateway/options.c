@@ -28,6 +28,12 @@ static const struct config_key keys[] = {
     { CONFIG_BOOL(struct options, taps), .name = "taps", .def = "false",
       .what = "Make a tap interface xgw-PORT for each port and hand BGP, BFD and ICMP "
               "to the kernel through it." },
+    { CONFIG_BOOL(struct options, wait_ready), .name = "wait-ready", .def = "false",
+      .what = "Read no packet before the tables are ready, instead of dropping it "
+              "counted: for ports that are files. A NIC would overflow, uncounted." },
+    { CONFIG_U32(struct options, icmp_rate), .name = "icmp-rate", .min = 0,
+      .max = 1000000, .unit = "packets/s", .def = "1000",
+      .what = "Most ICMP errors sent, all workers together; 0 = no limit." },
     { CONFIG_ENUM(struct options, hugepages), .name = "hugepages", .choices = hugepages,
       .def = "auto",
       .what = "Packet buffers in huge pages; auto: where the kernel has enough." },
@@ -36,8 +42,9 @@ static const struct config_key keys[] = {
     { CONFIG_U32(struct options, mbufs), .name = "buffers", .min = 1023, .max = 1048575,
       .def = "8191", .what = "Packet buffers; a power of two less one wastes least." },
     { CONFIG_U32(struct options, mbuf_bytes), .name = "buffer-bytes", .min = 1664,
-      .max = 10240, .unit = "bytes", .def = "2176",
-      .what = "Room for one frame; 9728 for jumbo frames." },
+      .max = 65280, .unit = "bytes", .def = "2176",
+      .what = "Room for one frame; 9728 for jumbo frames. A port of files may hold "
+              "larger ones." },
     { CONFIG_U32(struct options, max_routes), .name = "max-routes", .min = 1,
       .max = 1u << 28, .unit = "entries", .def = "4194304",
       .what = "Most VXLAN routes." },

@@ -15,6 +15,8 @@ struct options {
     char cores[64];
     bool busy_poll;
     bool taps;
+    bool wait_ready;
+    uint32_t icmp_rate;
     uint32_t hugepages;
     uint32_t memory_mb;
     uint32_t mbufs;

@@ -4,6 +4,12 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
+/* One worker's part of a rate, rounded up; 0 stays 0. */
+static uint32_t share(uint32_t rate, unsigned workers)
+{
+    return rate / workers + (rate % workers > 0);
+}
+
 void worker_init(struct worker *w, const struct worker_config *config)
 {
     const struct ports *ports = config->ports;
@@ -13,7 +19,7 @@ void worker_init(struct worker *w, const struct worker_config *config)
     w->config = *config;
     w->tsc_hz = rte_get_tsc_hz();
     atomic_init(&config->reader->epoch, UINT64_MAX);
-    fwd_worker_init(&w->fwd, FWD_ICMP_RATE_PPS / config->workers + 1, FWD_ICMP_BURST);
+    fwd_worker_init(&w->fwd, share(config->icmp_rate, config->workers), FWD_ICMP_BURST);
     for (unsigned i = 0; i < ports->count; i++) {
         /* A port with one queue is polled by one worker. */
         bool has_own = ports->at[i].rx_queues > index;
@@ -223,6 +229,12 @@ static void rest(struct worker *w)
     fib_reader_online(w->config.device->fib, w->config.reader);
 }
 
+static bool may_receive(const struct worker *w)
+{
+    return !w->config.wait_ready ||
+           atomic_load_explicit(&w->config.device->is_ready, memory_order_acquire);
+}
+
 int worker_main(void *arg)
 {
     struct worker *w = arg;
@@ -230,7 +242,7 @@ int worker_main(void *arg)
     fib_reader_online(w->config.device->fib, w->config.reader);
     turns_add(w, 1);
     while (!atomic_load_explicit(&w->stop, memory_order_relaxed)) {
-        if (worker_turn(w) > 0) {
+        if (may_receive(w) && worker_turn(w) > 0) {
             w->idle_turns = 0;
         } else if (!w->config.busy_poll && ++w->idle_turns > WORKER_SPIN) {
             rest(w);

@@ -16,7 +16,7 @@
 #include "agent/gateway/ports.h"
 
 #define WORKER_BURST    64  /* two of FWD_BURST: the second's loads overlap the first */
-#define WORKER_ANSWERS  8   /* ICMP errors a burst at most */
+#define WORKER_ANSWERS  64  /* ICMP errors a burst: the rate limits them, not we */
 #define WORKER_SPIN     64  /* empty turns before the first sleep */
 #define WORKER_SLEEP_US 400 /* longest sleep; adds to latency when idle */
 
@@ -40,6 +40,8 @@ struct worker_config {
     unsigned index;
     unsigned workers; /* in all */
     bool busy_poll;
+    bool wait_ready;    /* do not receive before the device is ready */
+    uint32_t icmp_rate; /* of all workers together, packets a second; 0 = no limit */
 };
 
 struct worker {

@@ -355,6 +355,15 @@ START_TEST(an_audit_finds_one_wrong_row)
                       1);
     ck_assert_uint_ge(seen[0], 1);
     ck_assert_uint_eq(seen[1], 0);
+    for (uint32_t rows = 1; rows < 90; rows++) {
+        struct fib_audit_at at = { 0 };
+
+        while (fib_audit_routes(r.fib, 5,
+                                table_set_rows(other.set, 5, TABLE_VXLAN_ROUTE), &at,
+                                rows, count_mismatch, seen)) {
+        }
+        ck_assert_uint_ge(at.mismatches, 1);
+    }
     ck_assert_uint_eq(fib_audit(r.fib, TABLE_VM_NC, 5,
                                 table_set_rows(other.set, 5, TABLE_VM_NC), NULL, NULL),
                       1);
