@@ -182,6 +182,36 @@ static void reopen(struct bench *b)
     open_driver(b);
 }
 
+/* The smallest configuration that a gateway takes. */
+static struct blob *some_config(void)
+{
+    struct device_config c;
+    struct region region = { .name = "r" };
+    struct cluster cluster = { .name = "c", .kind = CLUSTER_X86, .active_side = 'a' };
+    struct node node = { .name = "gw", .cluster = "c", .side = 'a' };
+    struct buf packed = BUF_INIT;
+    struct blob *b;
+
+    region.icmp_source_v4 = ip_v4(0x0afe0001);
+    cluster.vip_v4 = ip_v4(0xc0000201);
+    node.vtep_v4 = ip_v4(0xc0000202);
+    device_config_of(&region, &cluster, &node, &c);
+    device_config_pack(&c, &packed);
+    b = blob_copy(packed.data, packed.len);
+    buf_fini(&packed);
+    return b;
+}
+
+/* A device is ready for nothing before it knows what it is. */
+static void do_configure(struct bench *b, uint64_t id, uint64_t term)
+{
+    struct blob *config = some_config();
+
+    b->driver->cls->configure(b->driver, id, term, config);
+    blob_unref(config);
+    b->seen.want_dones++;
+}
+
 START_TEST(an_empty_device_says_so)
 {
     struct bench b = bench_new();
@@ -205,6 +235,7 @@ START_TEST(what_was_written_is_read_back_and_survives_a_new_connection)
 
     open_driver(&b);
     boot_id = b.seen.state.boot_id;
+    do_configure(&b, 9, 3);
     do_write(&b,
              (struct driver_write){
                  .id = 1, .term = 3, .ops = vm_batch(ENTRY_PUT, 100, 500, 1 << 24) });
@@ -313,12 +344,14 @@ START_TEST(a_restarted_device_is_new_empty_and_not_ready)
 
     open_driver(&b);
     boot_id = b.seen.state.boot_id;
+    do_configure(&b, 9, 2);
     do_write(&b, (struct driver_write){ .id = 1,
                                         .term = 2,
                                         .revision = 5,
                                         .ready = true,
                                         .ops = vm_batch(ENTRY_PUT, 7, 3, 1 << 24) });
     wait_for(&b);
+    ck_assert_int_eq(b.seen.done_rcs[1], RC_OK);
     b.rig->restart_device(b.rig);
     b.seen.want_ups++;
     wait_for(&b);
@@ -331,26 +364,6 @@ START_TEST(a_restarted_device_is_new_empty_and_not_ready)
     bench_end(&b);
 }
 END_TEST
-
-/* The smallest configuration that a gateway takes. */
-static struct blob *some_config(void)
-{
-    struct device_config c;
-    struct region region = { .name = "r" };
-    struct cluster cluster = { .name = "c", .kind = CLUSTER_X86, .active_side = 'a' };
-    struct node node = { .name = "gw", .cluster = "c", .side = 'a' };
-    struct buf packed = BUF_INIT;
-    struct blob *b;
-
-    region.icmp_source_v4 = ip_v4(0x0afe0001);
-    cluster.vip_v4 = ip_v4(0xc0000201);
-    node.vtep_v4 = ip_v4(0xc0000202);
-    device_config_of(&region, &cluster, &node, &c);
-    device_config_pack(&c, &packed);
-    b = blob_copy(packed.data, packed.len);
-    buf_fini(&packed);
-    return b;
-}
 
 START_TEST(a_configuration_is_known_by_its_digest)
 {
