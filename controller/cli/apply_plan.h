@@ -1,0 +1,35 @@
+/*
+ * apply_plan - what a region file asks for, as a list of objects in the order of
+ * applying: region, clusters, nodes, tenants, routes, VMs.
+ *
+ * A document is a mapping with any of the keys region, clusters, nodes, tenants,
+ * routes, vms; a tenant may hold its own routes and vms.  Unknown keys, an object twice
+ * and entries that break a rule are errors with file and line, before anything is sent.
+ * Values only.
+ */
+#pragma once
+
+#include "controller/cli/cli_kind.h"
+#include "controller/cli/cli_yaml.h"
+
+#define APPLY_LABEL_MAX 160
+
+struct apply_item {
+    const struct cli_kind *kind;
+    json_t *body; /* of the PUT; one reference */
+    int line;
+    char label[APPLY_LABEL_MAX];    /* "route 100 10.0.0.0/24" */
+    char keys[2][64];               /* words of the path */
+    char needs[2][APPLY_LABEL_MAX]; /* labels of what must be there first, or "" */
+};
+
+struct apply_plan {
+    struct apply_item *items;
+    size_t count;
+    size_t room;
+};
+
+/* Gives `*ret`.  RC_INVALID or RC_RANGE with "NAME:LINE: " in front. */
+enum rc apply_plan_make(const char *name, const struct cli_yaml *yaml,
+                        struct apply_plan *ret, struct err *err);
+void apply_plan_fini(struct apply_plan *p);

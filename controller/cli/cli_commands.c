@@ -1,0 +1,94 @@
+/* The commands, a row each.  Help, completion and the parser read this table. */
+#include "controller/cli/cmd.h"
+
+#include <stddef.h>
+
+static const char *const kinds[] = { "region", "clusters", "nodes", "tenants",
+                                     "routes", "vms",      NULL };
+static const char *const deletable[] = { "cluster", "node", "tenant",
+                                         "route",   "vm",   NULL };
+static const char *const describable[] = { "region", "cluster", "node", "tenant",
+                                           "route",  "vm",      NULL };
+static const char *const shells[] = { "bash", "zsh", NULL };
+
+static const struct cli_option apply_options[] = {
+    { "file", 'f', "FILE", "What to apply; - is stdin." },
+    { "dry-run", 0, NULL, "Say what would change, and change nothing." },
+    { "confirm", 0, NULL, "A change that deletes much is meant." },
+    { NULL, 0, NULL, NULL },
+};
+static const struct cli_option get_options[] = {
+    { "limit", 0, "N", "At most so many of a list." },
+    { NULL, 0, NULL, NULL },
+};
+static const struct cli_option delete_options[] = {
+    { "dry-run", 0, NULL, "Say what would go, and delete nothing." },
+    { "confirm", 0, NULL, "That much is meant." },
+    { NULL, 0, NULL, NULL },
+};
+static const struct cli_option import_options[] = {
+    { "format", 0, "ndjson|csv", "Else by the file's name or first character." },
+    { "confirm", 0, NULL, "A mass delete is meant." },
+    { "create-only", 0, NULL, "Refuse to change an entry that is there." },
+    { "restart", 0, NULL, "From the start, although this input was seen before." },
+    { "retry", 0, "SECONDS", "Come back for so long after a lost connection [30]." },
+    { NULL, 0, NULL, NULL },
+};
+static const struct cli_option trace_options[] = {
+    { "vni", 0, "N", "The packet's VNI." },
+    { "dst", 0, "IP", "Its inner destination." },
+    { "src", 0, "IP", "Its inner source; the tables of today do not ask for it." },
+    { NULL, 0, NULL, NULL },
+};
+
+const struct cli_command cli_commands[] = {
+    { "apply", "-f FILE", "Make the region what a YAML file says.", 0, 0, NULL,
+      apply_options,
+      "  xgwctl apply -f region.yaml --dry-run\n"
+      "  xgwctl apply -f region.yaml --wait=applied\n"
+      "  xgwctl get nodes -o yaml | sed s/9000/1500/ | xgwctl apply -f -\n",
+      cmd_apply },
+    { "get", "region|clusters|nodes|tenants|routes|vms [KEY…]",
+      "Show objects, or one of them.", 1, 3, kinds, get_options,
+      "  xgwctl get nodes\n"
+      "  xgwctl get tenants 100 -o json\n"
+      "  xgwctl get routes 100\n"
+      "  xgwctl get route 100 10.0.0.0/24 -o yaml\n",
+      cmd_get },
+    { "describe", "region|cluster|node|tenant|route|vm [KEY…]",
+      "Show one object with all its fields and what belongs to it.", 1, 3, describable,
+      NULL,
+      "  xgwctl describe cluster x86-1\n"
+      "  xgwctl describe tenant 100\n",
+      cmd_describe },
+    { "delete", "cluster|node|tenant|route|vm KEY…",
+      "Delete an object; one that is not there is no failure.", 2, 3, deletable,
+      delete_options,
+      "  xgwctl delete vm 100 10.0.0.5\n"
+      "  xgwctl delete route 100 10.0.0.0/24 --wait=applied\n"
+      "  xgwctl delete tenant 100 --confirm\n",
+      cmd_delete },
+    { "import", "FILE|-", "Bring in many entries, as NDJSON or CSV.", 1, 1, NULL,
+      import_options,
+      "  xgwctl import entries.ndjson\n"
+      "  xgwctl import --create-only tenants.csv\n"
+      "  zcat entries.ndjson.gz | xgwctl import - --wait=applied\n",
+      cmd_import },
+    { "trace", "--vni N --dst IP", "Explain what happens to a packet, entry by entry.",
+      0, 0, NULL, trace_options,
+      "  xgwctl trace --vni 100 --dst 10.0.0.5\n"
+      "  xgwctl trace --vni 100 --dst 2001:db8::5 -o json\n",
+      cmd_trace },
+    { "status", "", "Show the controller's state and its nodes.", 0, 0, NULL, NULL,
+      "  xgwctl status\n"
+      "  xgwctl status -o json | jq .revision\n",
+      cmd_status },
+    { "health", "", "Exit 0 if the controller is ready, 1 if not yet, 5 if it is gone.",
+      0, 0, NULL, NULL, "  until xgwctl health; do sleep 1; done\n", cmd_health },
+    { "completion", "bash|zsh", "Print a completion script.", 1, 1, shells, NULL,
+      "  source <(xgwctl completion bash)\n"
+      "  xgwctl completion zsh > ~/.zfunc/_xgwctl\n",
+      cmd_completion },
+};
+
+const unsigned cli_command_count = sizeof(cli_commands) / sizeof(cli_commands[0]);

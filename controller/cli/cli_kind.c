@@ -1,0 +1,159 @@
+#include "controller/cli/cli_kind.h"
+
+#include <string.h>
+
+#include "controller/cli/cli_http.h"
+
+static const char *const region_fields[] = { "name", "icmp_source_v4", "icmp_source_v6",
+                                             "underlay_sources", NULL };
+static const char *const cluster_fields[] = { "name",   "kind",   "active_side",
+                                              "vip_v4", "vip_v6", "udp6_zero_csum",
+                                              NULL };
+static const char *const node_fields[] = { "name",    "cluster", "side", "vtep_v4",
+                                           "vtep_v6", "uplinks", NULL };
+static const char *const tenant_fields[] = { "vni", "cluster", "name", "flags", NULL };
+static const char *const route_fields[] = { "vni",      "prefix",   "scope",
+                                            "peer_vni", "endpoint", "endpoint_vni",
+                                            "service",  NULL };
+static const char *const vm_fields[] = { "vni", "vm", "nc", "mac", NULL };
+
+static const char *const object_answers[] = { "status", "revision", NULL };
+static const char *const tenant_answers[] = { "table", "revision", NULL };
+static const char *const entry_answers[] = { "table", "revision", NULL };
+
+static const struct cli_column region_columns[] = {
+    { "NAME", "name" },
+    { "ICMP V4", "icmp_source_v4" },
+    { "ICMP V6", "icmp_source_v6" },
+    { "UNDERLAY SOURCES", "underlay_sources" },
+    { "REVISION", "revision" },
+    { NULL, NULL },
+};
+
+static const struct cli_column cluster_columns[] = {
+    { "NAME", "name" },
+    { "KIND", "kind" },
+    { "SIDE", "active_side" },
+    { "VIP V4", "vip_v4" },
+    { "VIP V6", "vip_v6" },
+    { "VNIS", "status.vni" },
+    { "ROUTES", "status.vxlan_route" },
+    { "VMS", "status.vm_nc" },
+    { NULL, NULL },
+};
+
+static const struct cli_column node_columns[] = {
+    { "NAME", "name" },
+    { "CLUSTER", "cluster" },
+    { "SIDE", "side" },
+    { "STATE", "status.state" },
+    { "IN SYNC", "status.in_sync" },
+    { "APPLIED", "status.applied" },
+    { "DESIRED", "status.desired" },
+    { "EXCEPTIONS", "status.exception_count" },
+    { "VTEP V4", "vtep_v4" },
+    { "VTEP V6", "vtep_v6" },
+    { "UPLINKS", "uplinks" },
+    { NULL, NULL },
+};
+
+static const struct cli_column tenant_columns[] = {
+    { "VNI", "vni" },           { "NAME", "name" },     { "CLUSTER", "cluster" },
+    { "FLAGS", "flags" },       { "ROUTES", "routes" }, { "VMS", "vms" },
+    { "REVISION", "revision" }, { NULL, NULL },
+};
+
+static const struct cli_column route_columns[] = {
+    { "VNI", "vni" },           { "PREFIX", "prefix" },
+    { "SCOPE", "scope" },       { "PEER", "peer_vni" },
+    { "ENDPOINT", "endpoint" }, { "ENDPOINT VNI", "endpoint_vni" },
+    { "SERVICE", "service" },   { NULL, NULL },
+};
+
+static const struct cli_column vm_columns[] = {
+    { "VNI", "vni" }, { "VM", "vm" }, { "NC", "nc" }, { "MAC", "mac" }, { NULL, NULL },
+};
+
+const struct cli_kind cli_kinds[CLI_KINDS] = {
+    { "region",
+      "region",
+      0,
+      0,
+      "",
+      region_fields,
+      object_answers,
+      region_columns,
+      { "clusters", NULL } },
+    { "cluster",
+      "clusters",
+      1,
+      0,
+      "[NAME]",
+      cluster_fields,
+      object_answers,
+      cluster_columns,
+      { "nodes", NULL } },
+    { "node",
+      "nodes",
+      1,
+      0,
+      "[NAME]",
+      node_fields,
+      object_answers,
+      node_columns,
+      { NULL, NULL } },
+    { "tenant",
+      "tenants",
+      1,
+      0,
+      "[VNI]",
+      tenant_fields,
+      tenant_answers,
+      tenant_columns,
+      { "routes", "vms" } },
+    { "route",
+      "routes",
+      2,
+      1,
+      "VNI [PREFIX]",
+      route_fields,
+      entry_answers,
+      route_columns,
+      { NULL, NULL } },
+    { "vm",
+      "vms",
+      2,
+      1,
+      "VNI [ADDRESS]",
+      vm_fields,
+      entry_answers,
+      vm_columns,
+      { NULL, NULL } },
+};
+
+const struct cli_kind *cli_kind_find(const char *name)
+{
+    for (unsigned i = 0; i < CLI_KINDS; i++) {
+        if (strcmp(cli_kinds[i].singular, name) == 0 ||
+            strcmp(cli_kinds[i].plural, name) == 0) {
+            return &cli_kinds[i];
+        }
+    }
+    return NULL;
+}
+
+void cli_kind_path(const struct cli_kind *kind, const char *const *keys, unsigned count,
+                   struct buf *path)
+{
+    unsigned i = 0;
+
+    buf_text(path, "/v1");
+    if (kind->parent_count > 0) {
+        buf_text(path, "/tenants");
+        cli_http_path(path, keys[i++]);
+    }
+    buf_printf(path, "/%s", kind->plural);
+    while (i < count && i < kind->key_count) {
+        cli_http_path(path, keys[i++]);
+    }
+}

@@ -1,0 +1,285 @@
+#include "controller/cli/cli_print.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define COLUMNS_MAX 16
+#define DEPTH_MAX   32
+
+/* ---- tables ---- */
+
+static const json_t *at_path(const json_t *item, const char *path)
+{
+    char name[64];
+    size_t len = strcspn(path, ".");
+
+    if (path[len] == '\0') {
+        return json_object_get(item, path);
+    }
+    snprintf(name, sizeof(name), "%.*s", (int)len, path);
+    return at_path(json_object_get(item, name), path + len + 1);
+}
+
+/* Control characters, of C1 too, would be obeyed by a terminal. */
+static void add_safe(struct buf *to, const char *text)
+{
+    for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
+        bool is_c1 = p[0] == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0;
+
+        if (*p < 0x20 || *p == 0x7f || is_c1) {
+            buf_u8(to, '?');
+            p += is_c1;
+        } else {
+            buf_u8(to, *p);
+        }
+    }
+}
+
+void cli_cell(const json_t *value, struct buf *to)
+{
+    const json_t *item;
+    size_t i;
+
+    switch (value ? json_typeof(value) : JSON_NULL) {
+    case JSON_STRING:
+        add_safe(to, json_string_length(value) ? json_string_value(value) : "-");
+        return;
+    case JSON_INTEGER:
+        buf_printf(to, "%lld", (long long)json_integer_value(value));
+        return;
+    case JSON_REAL:
+        buf_printf(to, "%g", json_real_value(value));
+        return;
+    case JSON_TRUE:
+    case JSON_FALSE:
+        buf_text(to, json_is_true(value) ? "yes" : "no");
+        return;
+    case JSON_ARRAY:
+        if (json_array_size(value) == 0 || json_is_object(json_array_get(value, 0))) {
+            buf_printf(to, "%zu", json_array_size(value));
+            return;
+        }
+        json_array_foreach(value, i, item)
+        {
+            buf_text(to, i > 0 ? "," : "");
+            cli_cell(item, to);
+        }
+        return;
+    default:
+        buf_text(to, "-");
+    }
+}
+
+/* Characters on a terminal; close enough: bytes that begin one. */
+static size_t width(const char *text)
+{
+    size_t n = 0;
+
+    for (; *text; text++) {
+        n += ((unsigned char)*text & 0xc0) != 0x80;
+    }
+    return n;
+}
+
+static size_t cell_width(const json_t *item, const struct cli_column *c,
+                         struct buf *scratch)
+{
+    buf_reset(scratch);
+    cli_cell(at_path(item, c->path), scratch);
+    return width(buf_cstr(scratch));
+}
+
+static void add_padded(struct buf *to, const char *text, size_t wide, bool is_last)
+{
+    buf_text(to, text);
+    if (is_last) {
+        buf_text(to, "\n");
+        return;
+    }
+    for (size_t n = width(text); n < wide + 2; n++) {
+        buf_u8(to, ' ');
+    }
+}
+
+void cli_table(const json_t *items, const struct cli_column *columns, struct buf *to)
+{
+    size_t wide[COLUMNS_MAX] = { 0 };
+    struct buf cell = BUF_INIT;
+    unsigned count = 0;
+    const json_t *item;
+    size_t i;
+
+    for (; columns[count].title; count++) {
+        wide[count] = width(columns[count].title);
+    }
+    json_array_foreach(items, i, item)
+    {
+        for (unsigned c = 0; c < count; c++) {
+            size_t n = cell_width(item, &columns[c], &cell);
+
+            wide[c] = n > wide[c] ? n : wide[c];
+        }
+    }
+    for (unsigned c = 0; c < count; c++) {
+        add_padded(to, columns[c].title, wide[c], c + 1 == count);
+    }
+    json_array_foreach(items, i, item)
+    {
+        for (unsigned c = 0; c < count; c++) {
+            cell_width(item, &columns[c], &cell);
+            add_padded(to, buf_cstr(&cell), wide[c], c + 1 == count);
+        }
+    }
+    buf_fini(&cell);
+}
+
+/* ---- YAML ---- */
+
+/* Words that some reader of YAML takes for something else than text. */
+static bool is_reserved(const char *text)
+{
+    static const char *const words[] = { "true", "false", "null", "yes", "no",
+                                         "on",   "off",   "y",    "n",   NULL };
+
+    for (unsigned i = 0; words[i]; i++) {
+        if (strcasecmp(words[i], text) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_plain(const char *text)
+{
+    static const char first[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
+    static const char rest[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789-./";
+
+    return text[0] && strchr(first, text[0]) && text[strspn(text, rest)] == '\0' &&
+           !is_reserved(text);
+}
+
+/* A double-quoted YAML scalar takes JSON's escapes. */
+static void yaml_string(const json_t *json, struct buf *to)
+{
+    char *quoted;
+
+    if (is_plain(json_string_value(json)) &&
+        strlen(json_string_value(json)) == json_string_length(json)) {
+        buf_text(to, json_string_value(json));
+        return;
+    }
+    quoted = json_dumps(json, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+    buf_text(to, quoted ? quoted : "\"\"");
+    free(quoted);
+}
+
+static void indent(struct buf *to, unsigned depth)
+{
+    for (unsigned i = 0; i < depth; i++) {
+        buf_text(to, "  ");
+    }
+}
+
+static bool is_block(const json_t *json)
+{
+    return (json_is_object(json) && json_object_size(json) > 0) ||
+           (json_is_array(json) && json_array_size(json) > 0);
+}
+
+static void yaml_value(const json_t *json, unsigned depth, bool is_inline,
+                       struct buf *to);
+
+/* Text above ASCII in keys goes the same way as in values. */
+static void yaml_key(const char *key, struct buf *to)
+{
+    json_t *text = json_string(key);
+
+    if (text) {
+        yaml_string(text, to);
+    }
+    json_decref(text);
+    buf_text(to, ":");
+}
+
+static void yaml_object(const json_t *json, unsigned depth, bool is_inline,
+                        struct buf *to)
+{
+    void *it = json_object_iter((json_t *)(uintptr_t)json);
+
+    for (; it; it = json_object_iter_next((json_t *)(uintptr_t)json, it)) {
+        const json_t *value = json_object_iter_value(it);
+
+        if (!is_inline) {
+            indent(to, depth);
+        }
+        is_inline = false;
+        yaml_key(json_object_iter_key(it), to);
+        buf_text(to, is_block(value) ? "\n" : " ");
+        yaml_value(value, depth + 1, false, to);
+    }
+}
+
+static void yaml_array(const json_t *json, unsigned depth, bool is_inline,
+                       struct buf *to)
+{
+    const json_t *item;
+    size_t i;
+
+    json_array_foreach(json, i, item)
+    {
+        if (!is_inline) {
+            indent(to, depth);
+        }
+        is_inline = false;
+        buf_text(to, "- ");
+        yaml_value(item, depth + 1, true, to);
+    }
+}
+
+/* `is_inline`: the first line goes on behind a "- ". */
+static void yaml_value(const json_t *json, unsigned depth, bool is_inline,
+                       struct buf *to)
+{
+    if (is_block(json) && depth > DEPTH_MAX) {
+        buf_text(to, "null\n");
+    } else if (is_block(json) && json_is_object(json)) {
+        yaml_object(json, depth, is_inline, to);
+    } else if (is_block(json)) {
+        yaml_array(json, depth, is_inline, to);
+    } else if (json_is_string(json)) {
+        yaml_string(json, to);
+        buf_text(to, "\n");
+    } else {
+        char *text = json_dumps(json, JSON_ENCODE_ANY | JSON_COMPACT);
+
+        buf_printf(to, "%s\n", text ? text : "null");
+        free(text);
+    }
+}
+
+void cli_yaml_print(const json_t *json, struct buf *to)
+{
+    yaml_value(json, 0, false, to);
+}
+
+void cli_print_buf(struct buf *text)
+{
+    fwrite(buf_cstr(text), 1, strlen(buf_cstr(text)), stdout);
+    buf_fini(text);
+}
+
+void cli_print_json(const json_t *json, enum cli_output output)
+{
+    struct buf text = BUF_INIT;
+
+    if (output == CLI_JSON) {
+        json_dumpf(json, stdout, JSON_INDENT(2) | JSON_ENCODE_ANY);
+        fputc('\n', stdout);
+        return;
+    }
+    cli_yaml_print(json, &text);
+    cli_print_buf(&text);
+}

@@ -1,0 +1,14 @@
+/* cmd - the functions behind the rows of cli_commands.c; each prints its result. */
+#pragma once
+
+#include "controller/cli/cli.h"
+
+enum cli_exit cmd_apply(struct cli *cli);
+enum cli_exit cmd_completion(struct cli *cli);
+enum cli_exit cmd_delete(struct cli *cli);
+enum cli_exit cmd_describe(struct cli *cli);
+enum cli_exit cmd_get(struct cli *cli);
+enum cli_exit cmd_health(struct cli *cli);
+enum cli_exit cmd_import(struct cli *cli);
+enum cli_exit cmd_status(struct cli *cli);
+enum cli_exit cmd_trace(struct cli *cli);
