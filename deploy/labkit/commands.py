@@ -8,7 +8,6 @@ import json
 import os
 
 REST_PORT, GRPC_PORT = 17443, 17444
-TOKEN = "lab-admin"  # a secret of nobody: the lab listens on 127.0.0.1 only
 
 
 class Paths:
@@ -42,36 +41,39 @@ PROGRAMS = ("xgw-controller", "xgw-agent", "xgw-gateway", "xgwctl")
 
 def controller(paths):
     crt, key = paths.cert("controller")
-    return [paths.program("xgw-controller"),
-            "--store", "sqlite:" + paths.file("controller.db"),
+    return [paths.program("xgw-controller"), "--store", paths.file("controller.db"),
             "--rest-listen", "127.0.0.1:%d" % REST_PORT,
             "--grpc-listen", "127.0.0.1:%d" % GRPC_PORT,
             "--tls-ca", paths.ca, "--tls-cert", crt, "--tls-key", key,
             "--tokens", paths.file("tokens")]
 
 
-def tokens():
+def tokens(token):
     """The controller's file of bearer tokens: token, role, name."""
-    return "%s admin lab\n" % TOKEN
+    return "%s admin lab\n" % token
 
 
 def gateway(paths, node):
     return [paths.program("xgw-gateway"), "--pipeline", "x86",
-            "--control", paths.file(node.name + ".sock"),
-            "--port", "up0=net_af_packet0,iface=up0"]
+            "--control", socket(paths, node), "--ports", "up0=af_packet:up0"]
+
+
+def socket(paths, node):
+    return "unix:" + paths.file(node.name + ".sock")
 
 
 def agent(paths, node):
     crt, key = paths.cert(node.name)
-    return [paths.program("xgw-agent"), "--device", node.name,
-            "--controller", "127.0.0.1:%d" % GRPC_PORT,
+    return [paths.program("xgw-agent"), "--device-id", node.name,
+            "--controllers", "127.0.0.1:%d" % GRPC_PORT, "--tls-name", "controller",
             "--tls-ca", paths.ca, "--tls-cert", crt, "--tls-key", key,
-            "--driver", "gateway:" + paths.file(node.name + ".sock")]
+            "--gateway", socket(paths, node)]
 
 
 def ctl(paths, *words):
     return [paths.program("xgwctl"), "--server", "https://127.0.0.1:%d" % REST_PORT,
-            "--grpc", "127.0.0.1:%d" % GRPC_PORT, "--ca", paths.ca, "--token", TOKEN, *words]
+            "--grpc", "127.0.0.1:%d" % GRPC_PORT, "--ca", paths.ca,
+            "--token-file", paths.file("token"), *words]
 
 
 def apply(paths):
@@ -91,20 +93,15 @@ def trace(paths, vni, dst, src):
 
 
 def nodes_in_sync(status_text, names):
-    """From `status`: (all of `names` are in sync, what to show while they are not)."""
-    nodes = {n["name"]: n for n in json.loads(status_text).get("nodes", [])}
-    waiting = [n for n in names if not nodes.get(n, {}).get("in_sync")]
-    return not waiting, "waiting for " + ", ".join(waiting) if waiting else "in sync"
+    """From `status`: (all nodes are in sync, what to show while they are not)."""
+    counts = json.loads(status_text)["counts"]
+    return counts["in_sync"] == len(names), "%d of %d in sync, %d online" % (
+        counts["in_sync"], len(names), counts["online"])
 
 
 def entry_count(status_text):
     """From `status`: what must be the same after a restart."""
-    s = json.loads(status_text)
-    return {"entries": s.get("entries"), "digest": s.get("digest")}
-
-
-def counters(paths, node):
-    return ctl(paths, "get", "counters", node.name, "-o", "json")
+    return json.loads(status_text)["tables"]
 
 
 def region(lab, plan):

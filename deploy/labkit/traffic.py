@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import time
 
 TCP = r'''
 import hashlib, os, socket, sys
@@ -69,9 +70,14 @@ class PingRun:
     """A ping in the background, over an event that must lose nothing."""
 
     def __init__(self, source_ns, address, interval=0.02):
+        self.interval = interval
         self.process = subprocess.Popen(
             inside(source_ns, "ping", "-n", "-q", "-i", str(interval), address), text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def wait(self, more):
+        """Lets `more` pings go, after what they are about is over."""
+        time.sleep(more * self.interval)
 
     def stop(self):
         self.process.send_signal(2)  # SIGINT: print the summary
