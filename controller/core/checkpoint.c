@@ -458,6 +458,9 @@ void checkpoint_done(struct core *c, const struct store_done *done)
 {
     struct checkpoint *k = &c->checkpoint;
 
+    if (done->rc == RC_STALE) {
+        core_depose(c, "another controller has taken over");
+    }
     k->flying--;
     k->has_failed = k->has_failed || done->rc != RC_OK;
     if (k->flying > 0) {

@@ -165,6 +165,9 @@ struct queue {
 };
 
 void queue_add(struct core *c, const struct command *cmd);
+void queue_answer(struct core *c); /* what is finished at the head */
+/* Takes the entries of `p` out of the tip. */
+void pending_take_back(struct core *c, struct pending *p);
 bool queue_work(struct core *c); /* checks one command; false: nothing to do */
 bool queue_has_work(const struct core *c);
 void queue_event(struct core *c, const struct store_event *ev);
@@ -184,6 +187,13 @@ static inline enum tag_kind tag_kind(uint64_t tag)
     return (enum tag_kind)(tag & 3);
 }
 
+/* ---- txn.c ---- */
+
+/* Makes and submits the transaction of `p`; `object`: the stored form, null for a
+ * delete and for entries.  On RC_NO_MEMORY nothing was submitted; `p->reply.err`. */
+enum rc pending_submit(struct core *c, struct pending *p, struct blob *object);
+/* Puts `value` and drops the caller's reference; null: no memory. */
+enum rc txn_put(struct store_txn *txn, struct store_key key, struct blob *value);
 /* A transaction with the fence; null: no memory. */
 struct store_txn *txn_new(struct core *c, uint64_t tag);
 void txn_submit(struct core *c, struct store_txn *txn);
@@ -372,6 +382,16 @@ void devices_fini(struct core *c);
 struct device *device_find(const struct core *c, const char *name);
 void device_add(struct core *c, const char *name);
 void device_remove(struct core *c, const char *name);
+void device_set_state(struct core *c, struct device *d, enum node_state state,
+                      const char *cause);
+void device_clear_exceptions(struct device *d);
+void device_note_exceptions(struct device *d, const struct agent_ack *ack);
+void device_note_ready(struct core *c, struct device *d, bool ready);
+
+/* ---- sessions.c ---- */
+
+/* Closes the stream, logs why, and forgets the session. */
+void session_end(struct core *c, struct session *s, enum rc rc, const char *why);
 void sessions_input(struct core *c, const struct core_in *in);
 void sessions_liveness(struct core *c, const char *device_id, bool is_silent);
 void sessions_change(struct core *c, struct group *g, uint64_t revision,

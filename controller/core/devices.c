@@ -1,5 +1,5 @@
 /*
- * devices: nodes and their sessions.
+ * devices: nodes, and what is known of each.
  *
  *   joining ──ready──▶ online ──silent, session lost──▶ suspect ──back──▶ online
  *                        └──new boot id, not ready──▶ offline ──ready──▶ online
@@ -11,16 +11,12 @@
 
 #include "proto/base/log.h"
 
-#include <stdio.h>
-
 static const char *state_name(enum node_state state)
 {
     static const char *const names[] = { "joining", "online", "suspect", "offline" };
 
     return names[state];
 }
-
-/* ---- devices ---- */
 
 static uint32_t device_search(const struct core *c, const char *name, bool *ret_found)
 {
@@ -65,15 +61,14 @@ void device_add(struct core *c, const char *name)
     d = core_need(calloc(1, sizeof(*d)));
     memcpy(d->name, name, strnlen(name, sizeof(d->name) - 1));
     d->state = NODE_JOINING;
-    c->devices =
-        core_need(realloc(c->devices, (c->device_count + 1) * sizeof(c->devices[0])));
+    c->devices = core_need(realloc(c->devices, (c->device_count + 1) * sizeof(void *)));
     memmove(&c->devices[at + 1], &c->devices[at],
-            (c->device_count - at) * sizeof(c->devices[0]));
+            (c->device_count - at) * sizeof(void *));
     c->devices[at] = d;
     c->device_count++;
 }
 
-static void exceptions_clear(struct device *d)
+void device_clear_exceptions(struct device *d)
 {
     free(d->exceptions);
     free(d->exception_from);
@@ -87,11 +82,11 @@ static void exceptions_clear(struct device *d)
 
 static void device_free(struct device *d)
 {
-    exceptions_clear(d);
+    device_clear_exceptions(d);
     free(d);
 }
 
-static void set_state(struct core *c, struct device *d, enum node_state state,
+void device_set_state(struct core *c, struct device *d, enum node_state state,
                       const char *cause)
 {
     int level = state == NODE_ONLINE || state == NODE_JOINING ? LOG_INFO : LOG_WARN;
@@ -102,66 +97,6 @@ static void set_state(struct core *c, struct device *d, enum node_state state,
     effect_log(c, level, "node state", "node=%s from=%s to=%s cause=\"%s\"", d->name,
                state_name(d->state), state_name(state), cause);
     d->state = state;
-}
-
-/* ---- sessions ---- */
-
-static struct session *session_find(const struct core *c, uint64_t id)
-{
-    struct session *s = c->sessions;
-
-    while (s && s->id != id) {
-        s = s->next;
-    }
-    return s;
-}
-
-static void leave_group(struct session *s)
-{
-    if (s->group) {
-        s->group->session_count--;
-        s->group = NULL;
-    }
-    sync_free(s->sync);
-    s->sync = NULL;
-}
-
-static void session_remove(struct core *c, struct session *s)
-{
-    struct session **at = &c->sessions;
-
-    while (*at != s) {
-        at = &(*at)->next;
-    }
-    *at = s->next;
-    if (c->pump_next == s) {
-        c->pump_next = s->next;
-    }
-    if (s->device && s->device->session == s) {
-        s->device->session = NULL;
-    }
-    leave_group(s);
-    blob_unref(s->config);
-    free(s);
-}
-
-/* The device's stream is gone: not a word on its packets. */
-static void session_lost(struct core *c, struct session *s, const char *cause)
-{
-    struct device *d = s->device && s->device->session == s ? s->device : NULL;
-
-    session_remove(c, s);
-    if (d && d->state == NODE_ONLINE) {
-        set_state(c, d, NODE_SUSPECT, cause);
-    }
-}
-
-static void session_end(struct core *c, struct session *s, enum rc rc, const char *why)
-{
-    effect_close(c, s->id, rc, "%s", why);
-    effect_log(c, LOG_WARN, "session closed", "agent=%s cause=\"%s\"", s->device_id,
-               why);
-    session_lost(c, s, why);
 }
 
 void device_remove(struct core *c, const char *name)
@@ -179,24 +114,7 @@ void device_remove(struct core *c, const char *name)
     device_free(d);
     c->device_count--;
     memmove(&c->devices[at], &c->devices[at + 1],
-            (c->device_count - at) * sizeof(c->devices[0]));
-}
-
-void sessions_close_group(struct core *c, const struct group *g, const char *why)
-{
-    struct session *next;
-
-    for (struct session *s = c->sessions; s; s = next) {
-        next = s->next;
-        if (s->group == g) {
-            session_end(c, s, RC_NOT_FOUND, why);
-        }
-    }
-}
-
-void sessions_drop(struct core *c)
-{
-    session_remove(c, c->sessions);
+            (c->device_count - at) * sizeof(void *));
 }
 
 void devices_fini(struct core *c)
@@ -212,146 +130,14 @@ void devices_fini(struct core *c)
     c->device_count = 0;
 }
 
-/* ---- hello ---- */
-
-static struct blob *make_config(const struct core *c, const struct node *node)
-{
-    struct device_config *config = core_need(malloc(sizeof(*config)));
-    struct buf packed = BUF_INIT;
-    struct blob *blob;
-
-    device_config_of(&c->objects.region, objects_cluster(&c->objects, node->cluster),
-                     node, config);
-    device_config_pack(config, &packed);
-    core_must(!buf_failed(&packed));
-    blob = core_need(blob_copy(packed.data, packed.len));
-    buf_fini(&packed);
-    free(config);
-    return blob;
-}
-
-static void send_assign(struct core *c, struct session *s)
-{
-    struct core_effect *e = effect_add(c, CORE_SEND);
-    struct ctl_assign *a = &e->send.msg.assign;
-
-    e->send.session = s->id;
-    e->send.msg.kind = CTL_ASSIGN;
-    a->term = c->config.term;
-    memcpy(a->group, s->group->name, sizeof(a->group));
-    a->beat_ms = c->config.beat_ms;
-    a->config = blob_ref(s->config);
-    a->hello_id = s->hello_id;
-}
-
-/* Why this device gets no assignment; RC_OK with its node. */
-static enum rc check_hello(const struct core *c, const struct session *s,
-                           const struct agent_hello *h, const struct node **ret,
-                           struct err *err)
-{
-    const struct node *node = objects_node(&c->objects, s->device_id);
-    const struct cluster *cluster;
-
-    if (strcmp(h->device_id, s->device_id) != 0) {
-        return err_set(err, RC_DENIED, "it says it is %s, its certificate %s",
-                       h->device_id, s->device_id);
-    }
-    if (!node) {
-        return err_set(err, RC_NOT_FOUND, "there is no node %s", s->device_id);
-    }
-    if (h->term_seen > c->config.term) {
-        return err_set(err, RC_STALE, "it has seen term %llu, ours is %llu",
-                       (unsigned long long)h->term_seen,
-                       (unsigned long long)c->config.term);
-    }
-    cluster = objects_cluster(&c->objects, node->cluster);
-    /* Kinds of clusters and of their devices have the same numbers. */
-    if (!cluster || cluster->kind != h->device_kind) {
-        return err_set(err, RC_CONFLICT, "device kind %u does not fit cluster %s",
-                       h->device_kind, node->cluster);
-    }
-    *ret = node;
-    return RC_OK;
-}
-
-static void note_hello(struct core *c, struct device *d, const struct agent_hello *h)
-{
-    bool is_new = d->boot_id != 0 && d->boot_id != h->boot_id;
-
-    d->applied = h->applied;
-    d->ready = h->ready;
-    d->last_seen_ms = c->now_ms;
-    d->is_silent = false;
-    exceptions_clear(d);
-    if (h->boot_id == 0) {
-        set_state(c, d, NODE_OFFLINE, "no data plane");
-    } else if (is_new && !h->ready) {
-        set_state(c, d, NODE_OFFLINE, "new data plane");
-    } else if (h->ready) {
-        set_state(c, d, NODE_ONLINE, "its data plane forwards");
-    } else if (d->state == NODE_SUSPECT || d->state == NODE_ONLINE) {
-        set_state(c, d, NODE_OFFLINE, "its data plane is not ready");
-    }
-    if (h->boot_id != 0) {
-        d->boot_id = h->boot_id;
-    }
-}
-
-/* The other session of this device, if any, gives way. */
-static void take_over(struct core *c, struct session *s, struct device *d)
-{
-    struct session *old = d->session;
-
-    d->session = s;
-    s->device = d;
-    if (old && old != s) {
-        effect_close(c, old->id, RC_CONFLICT, "a newer session of %s", d->name);
-        session_remove(c, old);
-    }
-}
-
-static void hello(struct core *c, struct session *s, const struct agent_hello *h)
-{
-    const struct node *node = NULL;
-    struct err err = { 0 };
-    struct device *d;
-
-    if (check_hello(c, s, h, &node, &err)) {
-        session_end(c, s, err.code, err.msg);
-        return;
-    }
-    d = device_find(c, node->name);
-    take_over(c, s, d);
-    note_hello(c, d, h);
-    leave_group(s);
-    s->group = group_find(c, node->cluster);
-    s->group->session_count++;
-    s->hello_id = h->hello_id;
-    s->asked_ms = 0;
-    blob_unref(s->config);
-    s->config = make_config(c, node);
-    send_assign(c, s);
-    if (h->boot_id != 0) {
-        s->sync = core_need(sync_new(s->group->desired, s->group->revision));
-        sync_start(s->sync, h);
-    }
-    effect_log(c, LOG_INFO, "session assigned",
-               "agent=%s group=%s boot=%llx applied=%llu ready=%d", d->name,
-               s->group->name, (unsigned long long)h->boot_id,
-               (unsigned long long)h->applied, h->ready);
-    c->pump_is_idle = false;
-}
-
-/* ---- what else it says ---- */
-
-static void note_exceptions(struct device *d, const struct agent_ack *ack)
+void device_note_exceptions(struct device *d, const struct agent_ack *ack)
 {
     uint32_t room = EXCEPTIONS_MAX - d->exception_listed;
     uint32_t count = ack->exception_listed < room ? ack->exception_listed : room;
 
     d->exception_count = ack->exception_count;
     if (ack->exception_count == 0) {
-        exceptions_clear(d);
+        device_clear_exceptions(d);
         return;
     }
     if (count == 0) {
@@ -370,91 +156,13 @@ static void note_exceptions(struct device *d, const struct agent_ack *ack)
     }
 }
 
-static void note_ready(struct core *c, struct device *d, bool ready)
+void device_note_ready(struct core *c, struct device *d, bool ready)
 {
     d->ready = ready;
     if (ready && !d->is_silent) {
-        set_state(c, d, NODE_ONLINE, "its data plane forwards");
+        device_set_state(c, d, NODE_ONLINE, "its data plane forwards");
     } else if (!ready && d->state == NODE_ONLINE) {
-        set_state(c, d, NODE_OFFLINE, "its data plane is not ready");
-    }
-}
-
-static void session_msg(struct core *c, struct session *s, const struct agent_msg *msg)
-{
-    struct device *d = s->device;
-    struct err err = { 0 };
-    enum rc rc = RC_OK;
-
-    if (msg->kind == AGENT_HELLO) {
-        hello(c, s, &msg->hello);
-        return;
-    }
-    if (!d) {
-        session_end(c, s, RC_INVALID, "the first message is no HELLO");
-        return;
-    }
-    d->last_seen_ms = c->now_ms;
-    switch (msg->kind) {
-    case AGENT_DIGESTS:
-        rc = s->sync ? sync_digests(s->sync, &msg->digests, &err)
-                     : err_set(&err, RC_INVALID, "DIGESTS without a QUERY");
-        s->asked_ms = c->now_ms;
-        break;
-    case AGENT_ACK:
-        rc = s->sync ? sync_ack(s->sync, &msg->ack, &err)
-                     : err_set(&err, RC_INVALID, "ACK without a BATCH");
-        if (!rc) {
-            note_exceptions(d, &msg->ack);
-            d->applied = msg->ack.applied;
-            note_ready(c, d, msg->ack.ready);
-        }
-        s->asked_ms = c->now_ms;
-        break;
-    case AGENT_BEAT:
-        d->beat = msg->beat;
-        if (msg->beat.boot_id == d->boot_id) {
-            note_ready(c, d, msg->beat.ready);
-        }
-        break;
-    default:
-        rc = err_set(&err, RC_INVALID, "message of unknown kind %d", (int)msg->kind);
-        break;
-    }
-    if (rc) {
-        session_end(c, s, rc, err.msg);
-    }
-    c->pump_is_idle = false;
-}
-
-void sessions_input(struct core *c, const struct core_in *in)
-{
-    struct session *s = session_find(c, in->session.id);
-
-    switch (in->kind) {
-    case CORE_SESSION_OPEN:
-        if (c->phase != PHASE_SERVING) {
-            effect_close(c, in->session.id, RC_UNREACHABLE, "not serving");
-            return;
-        }
-        s = core_need(calloc(1, sizeof(*s)));
-        s->id = in->session.id;
-        s->opened_ms = c->now_ms;
-        memcpy(s->device_id, in->session.device_id,
-               strnlen(in->session.device_id, sizeof(s->device_id) - 1));
-        s->next = c->sessions;
-        c->sessions = s;
-        break;
-    case CORE_SESSION_MSG:
-        if (s) { /* else it was closed a moment ago */
-            session_msg(c, s, in->session.msg);
-        }
-        break;
-    default:
-        if (s) {
-            session_lost(c, s, "session lost");
-        }
-        break;
+        device_set_state(c, d, NODE_OFFLINE, "its data plane is not ready");
     }
 }
 
@@ -467,144 +175,8 @@ void sessions_liveness(struct core *c, const char *device_id, bool is_silent)
     }
     d->is_silent = is_silent;
     if (is_silent && d->state == NODE_ONLINE) {
-        set_state(c, d, NODE_SUSPECT, "silent");
+        device_set_state(c, d, NODE_SUSPECT, "silent");
     } else if (!is_silent && d->state == NODE_SUSPECT && d->session && d->ready) {
-        set_state(c, d, NODE_ONLINE, "heard again");
-    }
-}
-
-/* ---- what it is told ---- */
-
-void sessions_change(struct core *c, struct group *g, uint64_t revision,
-                     struct blob *ops)
-{
-    for (struct session *s = c->sessions; s; s = s->next) {
-        if (s->group == g && s->sync) {
-            sync_change(s->sync, revision, ops);
-            c->pump_is_idle = false;
-        }
-    }
-}
-
-static bool same_blob(const struct blob *a, const struct blob *b)
-{
-    return a->len == b->len && memcmp(a->data, b->data, a->len) == 0;
-}
-
-/* Region, clusters or nodes changed: new configurations, or another group. */
-void sessions_objects_changed(struct core *c)
-{
-    struct session *next;
-
-    for (struct session *s = c->sessions; s; s = next) {
-        const struct node *node =
-            s->device ? objects_node(&c->objects, s->device_id) : NULL;
-        struct blob *config;
-
-        next = s->next;
-        if (!node) {
-            continue;
-        }
-        if (strcmp(node->cluster, s->group->name) != 0) {
-            session_end(c, s, RC_CONFLICT, "its node belongs to another cluster now");
-            continue;
-        }
-        config = make_config(c, node);
-        if (same_blob(config, s->config)) {
-            blob_unref(config);
-            continue;
-        }
-        blob_unref(s->config);
-        s->config = config;
-        send_assign(c, s);
-    }
-}
-
-/* One message of one session, in turn.  Sets when its answer became due. */
-bool sessions_pump(struct core *c)
-{
-    struct session *s = c->pump_next ? c->pump_next : c->sessions;
-    const struct session *start = s;
-    struct ctl_msg msg;
-
-    if (c->pump_is_idle || !s) {
-        c->pump_is_idle = true;
-        return false;
-    }
-    do {
-        bool sent = s->sync && sync_next(s->sync, &msg);
-
-        if (sent) {
-            struct core_effect *e = effect_add(c, CORE_SEND);
-
-            e->send.session = s->id;
-            e->send.msg = msg;
-            if (s->asked_ms == 0) {
-                s->asked_ms = c->now_ms;
-            }
-        }
-        if (sent || (s->sync && sync_has_work(s->sync))) {
-            c->pump_next = s->next;
-            return true;
-        }
-        s = s->next ? s->next : c->sessions;
-    } while (s != start);
-    c->pump_is_idle = true;
-    return false;
-}
-
-bool sessions_have_work(const struct core *c)
-{
-    return !c->pump_is_idle && c->sessions;
-}
-
-/* ---- time ---- */
-
-static uint64_t session_deadline(const struct core *c, const struct session *s)
-{
-    if (!s->device) {
-        return s->opened_ms + c->config.session_timeout_ms;
-    }
-    if (!s->sync || s->asked_ms == 0 || !sync_status(s->sync).is_waiting) {
-        return UINT64_MAX;
-    }
-    return s->asked_ms + c->config.session_timeout_ms;
-}
-
-void sessions_tick(struct core *c)
-{
-    struct session *next;
-
-    for (struct session *s = c->sessions; s; s = next) {
-        next = s->next;
-        if (session_deadline(c, s) <= c->now_ms) {
-            session_end(c, s, RC_TIMEOUT,
-                        s->device ? "no answer in time" : "no HELLO in time");
-        } else if (s->sync && s->asked_ms && !sync_status(s->sync).is_waiting) {
-            s->asked_ms = 0;
-        }
-    }
-}
-
-uint64_t sessions_wake(const struct core *c)
-{
-    uint64_t wake = UINT64_MAX;
-
-    for (const struct session *s = c->sessions; s; s = s->next) {
-        uint64_t deadline = session_deadline(c, s);
-
-        wake = deadline < wake ? deadline : wake;
-    }
-    return wake;
-}
-
-/* Our own lateness is no fault of a device: its deadlines move by it. */
-void sessions_extend(struct core *c, uint64_t late_ms)
-{
-    for (struct session *s = c->sessions; s; s = s->next) {
-        s->opened_ms += late_ms;
-        if (s->asked_ms) {
-            s->asked_ms += late_ms;
-        }
+        device_set_state(c, d, NODE_ONLINE, "heard again");
     }
 }

@@ -62,7 +62,8 @@ static enum rc check_page(uint32_t vni, enum table_id table, const struct blob *
 static enum rc merge_page(struct load *l, uint32_t vni, enum table_id table,
                           const struct blob *v, uint32_t count)
 {
-    struct rows_step *steps = core_need(malloc(count * sizeof(*steps)));
+    /* check_page() found at least one row. */
+    struct rows_step *steps = core_need(calloc(count + 1u, sizeof(*steps)));
     struct rows_change counts;
     struct rows *merged = NULL;
     size_t at = 0;

@@ -224,12 +224,12 @@ static bool same_address(const struct ip *a, const struct ip *b)
 
 /* The cluster or node (by name, not `self`) that has the address already. */
 static const char *address_owner(const struct objects *o, const struct ip *ip,
-                                 const char *self)
+                                 const char *self, bool self_is_node)
 {
     for (uint32_t i = 0; i < o->cluster_count; i++) {
         const struct cluster *x = &o->clusters[i];
 
-        if (strcmp(x->name, self) != 0 &&
+        if ((self_is_node || strcmp(x->name, self) != 0) &&
             (same_address(ip, &x->vip_v4) || same_address(ip, &x->vip_v6))) {
             return x->name;
         }
@@ -237,7 +237,7 @@ static const char *address_owner(const struct objects *o, const struct ip *ip,
     for (uint32_t i = 0; i < o->node_count; i++) {
         const struct node *x = &o->nodes[i];
 
-        if (strcmp(x->name, self) != 0 &&
+        if ((!self_is_node || strcmp(x->name, self) != 0) &&
             (same_address(ip, &x->vtep_v4) || same_address(ip, &x->vtep_v6))) {
             return x->name;
         }
@@ -246,9 +246,10 @@ static const char *address_owner(const struct objects *o, const struct ip *ip,
 }
 
 static enum rc check_address(const struct objects *o, const struct ip *ip,
-                             const char *field, const char *self, struct err *err)
+                             const char *field, const char *self, bool self_is_node,
+                             struct err *err)
 {
-    const char *owner = ip->family ? address_owner(o, ip, self) : NULL;
+    const char *owner = ip->family ? address_owner(o, ip, self, self_is_node) : NULL;
     char text[IP_TEXT_MAX];
 
     if (!owner) {
@@ -273,8 +274,8 @@ static enum rc check_cluster(const struct core *c, const struct cluster *x,
         return err_field(err, RC_CONFLICT, "kind", "kind_is_fixed",
                          "cluster %s: its kind cannot change", x->name);
     }
-    rc = check_address(o, &x->vip_v4, "vip_v4", x->name, err);
-    return rc ? rc : check_address(o, &x->vip_v6, "vip_v6", x->name, err);
+    rc = check_address(o, &x->vip_v4, "vip_v4", x->name, false, err);
+    return rc ? rc : check_address(o, &x->vip_v6, "vip_v6", x->name, false, err);
 }
 
 static enum rc check_node(const struct core *c, const struct node *x, struct err *err)
@@ -289,8 +290,8 @@ static enum rc check_node(const struct core *c, const struct node *x, struct err
         return err_field(err, RC_INVALID, "cluster", "unknown_cluster",
                          "node %s: there is no cluster '%s'", x->name, x->cluster);
     }
-    rc = check_address(o, &x->vtep_v4, "vtep_v4", x->name, err);
-    return rc ? rc : check_address(o, &x->vtep_v6, "vtep_v6", x->name, err);
+    rc = check_address(o, &x->vtep_v4, "vtep_v4", x->name, true, err);
+    return rc ? rc : check_address(o, &x->vtep_v6, "vtep_v6", x->name, true, err);
 }
 
 static enum rc check_delete_cluster(const struct core *c, const char *name,
@@ -348,20 +349,23 @@ static void pack_object(const struct core *c, const struct object_change *ch,
 static enum rc make_value(const struct core *c, const struct object_change *ch,
                           struct blob **ret, bool *ret_same, struct err *err)
 {
-    struct buf old = BUF_INIT;
-    struct buf new = BUF_INIT;
+    struct buf before = BUF_INIT;
+    struct buf after = BUF_INIT;
     enum rc rc = RC_OK;
 
-    pack_object(c, ch, true, &old);
-    pack_object(c, ch, false, &new);
-    *ret = buf_failed(&old) || buf_failed(&new) ? NULL : blob_copy(new.data, new.len);
+    pack_object(c, ch, true, &before);
+    pack_object(c, ch, false, &after);
+    if (!buf_failed(&before) && !buf_failed(&after) && after.len > 0) {
+        *ret = blob_copy(after.data, after.len);
+    }
     if (!*ret) {
         rc = err_set(err, RC_NO_MEMORY, "out of memory");
     } else {
-        *ret_same = old.len == new.len &&memcmp(old.data, new.data, new.len) == 0;
+        *ret_same =
+            before.len == after.len && memcmp(before.data, after.data, after.len) == 0;
     }
-    buf_fini(&old);
-    buf_fini(&new);
+    buf_fini(&before);
+    buf_fini(&after);
     return rc;
 }
 

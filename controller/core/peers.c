@@ -173,8 +173,8 @@ void rows_compare_walk(const struct rows *before, const struct rows *after,
 {
     struct rows_iter b = rows_begin(before, table);
     struct rows_iter a = rows_begin(after, table);
-    struct row b_row;
-    struct row a_row;
+    struct row b_row = { 0 };
+    struct row a_row = { 0 };
     bool has_b = false;
     bool has_a = false;
 

@@ -57,10 +57,8 @@ void group_add(struct core *c, const char *name)
     g->desired = core_need(table_set_new());
     g->revision = c->revision;
     batch_writer_init(&g->writer);
-    c->groups =
-        core_need(realloc(c->groups, (c->group_count + 1) * sizeof(c->groups[0])));
-    memmove(&c->groups[at + 1], &c->groups[at],
-            (c->group_count - at) * sizeof(c->groups[0]));
+    c->groups = core_need(realloc(c->groups, (c->group_count + 1) * sizeof(void *)));
+    memmove(&c->groups[at + 1], &c->groups[at], (c->group_count - at) * sizeof(void *));
     c->groups[at] = g;
     c->group_count++;
 }
@@ -83,8 +81,7 @@ void group_remove(struct core *c, const char *name)
     sessions_close_group(c, c->groups[at], "its cluster was deleted");
     group_free(c->groups[at]);
     c->group_count--;
-    memmove(&c->groups[at], &c->groups[at + 1],
-            (c->group_count - at) * sizeof(c->groups[0]));
+    memmove(&c->groups[at], &c->groups[at + 1], (c->group_count - at) * sizeof(void *));
 }
 
 void groups_fini(struct core *c)

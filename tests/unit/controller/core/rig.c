@@ -295,7 +295,7 @@ void rig_cluster(struct rig *r, const char *name, const char *vip)
     struct ip ip = address(vip);
     const struct core_reply *reply;
 
-    strcpy(cmd.cluster.name, name);
+    rig_copy(cmd.cluster.name, name);
     cmd.cluster.kind = CLUSTER_X86;
     cmd.cluster.active_side = 'a';
     *(ip.family == IP_V4 ? &cmd.cluster.vip_v4 : &cmd.cluster.vip_v6) = ip;
@@ -308,8 +308,8 @@ void rig_node(struct rig *r, const char *name, const char *cluster, const char *
     struct command cmd = { .kind = COMMAND_PUT_NODE, .who = "test" };
     const struct core_reply *reply;
 
-    strcpy(cmd.node.name, name);
-    strcpy(cmd.node.cluster, cluster);
+    rig_copy(cmd.node.name, name);
+    rig_copy(cmd.node.cluster, cluster);
     cmd.node.side = 'a';
     cmd.node.vtep_v4 = address(vtep);
     reply = rig_command(r, &cmd);

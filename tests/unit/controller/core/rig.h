@@ -15,6 +15,9 @@
 
 #define RIG_REPLIES 4096
 
+/* Fills a character array. */
+#define rig_copy(to, text) snprintf((to), sizeof(to), "%s", (text))
+
 struct rig {
     struct memory_db *db;
     struct store *store;

@@ -178,8 +178,8 @@ static void random_edit(tables t, char *lines)
                               : "gone",
             route->peer);
     /* A later edit of the same key in one batch would be refused as a duplicate. */
-    strcat(lines, *lines ? ";" : "");
-    strcat(lines, text);
+    sprintf(lines + strlen(lines), "%s", *lines ? ";" : "");
+    sprintf(lines + strlen(lines), "%s", text);
 }
 
 START_TEST(random_edits_are_accepted_exactly_when_no_address_loops)
@@ -230,7 +230,7 @@ START_TEST(a_hub_with_many_peers_and_a_large_vni_stay_cheap_to_check)
     batch_writer_init(&w);
     for (uint32_t i = 0; i < 5000; i++) {
         e = (struct entry){ .table = TABLE_TENANT, .vni = 1 + i };
-        strcpy(e.tenant.cluster, "c1");
+        rig_copy(e.tenant.cluster, "c1");
         batch_add_entry(&w, ENTRY_PUT, &e);
     }
     rig_queue(r, batch_writer_finish(&w));

@@ -448,11 +448,11 @@ START_TEST(objects_that_others_name_are_kept)
     rig_node(r, "gw-1", "c1", "172.16.0.1");
     ck_assert_int_eq(rig_command(r, &cmd)->err.code, RC_CONFLICT);
     cmd.kind = COMMAND_DELETE_NODE;
-    strcpy(cmd.name, "gw-1");
+    rig_copy(cmd.name, "gw-1");
     ck_assert_int_eq(rig_command(r, &cmd)->err.code, RC_OK);
     rig_must(r, TENANT(100));
     cmd.kind = COMMAND_DELETE_CLUSTER;
-    strcpy(cmd.name, "c1");
+    rig_copy(cmd.name, "c1");
     ck_assert_int_eq(rig_command(r, &cmd)->err.code, RC_CONFLICT);
     ck_assert_str_eq(rig_reply(r, cmd.token)->err.rule, "cluster_in_use");
     ck_assert_int_eq(rig_entries_confirmed(r, NO_TENANT(100))->err.code, RC_OK);
@@ -470,14 +470,14 @@ START_TEST(one_address_is_not_given_twice)
     struct rig *r = region();
     struct command cmd = { .kind = COMMAND_PUT_NODE };
 
-    strcpy(cmd.node.name, "gw-1");
-    strcpy(cmd.node.cluster, "c1");
+    rig_copy(cmd.node.name, "gw-1");
+    rig_copy(cmd.node.cluster, "c1");
     cmd.node.side = 'a';
     cmd.node.vtep_v4 = ip_v4(0xac10ff02); /* 172.16.255.2, c2's VIP */
     ck_assert_int_eq(rig_command(r, &cmd)->err.code, RC_CONFLICT);
     ck_assert_str_eq(rig_reply(r, cmd.token)->err.rule, "address_in_use");
     cmd.node.vtep_v4 = ip_v4(0xac100001);
-    strcpy(cmd.node.cluster, "c9");
+    rig_copy(cmd.node.cluster, "c9");
     ck_assert_int_eq(rig_command(r, &cmd)->err.code, RC_INVALID);
     ck_assert_str_eq(rig_reply(r, cmd.token)->err.rule, "unknown_cluster");
     rig_free(r);

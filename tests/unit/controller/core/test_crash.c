@@ -92,7 +92,7 @@ static struct blob *random_batch(const struct table_set *model)
     } else if (!lives || draw(10) == 0) {
         struct entry e = { .table = TABLE_TENANT, .vni = vni };
 
-        strcpy(e.tenant.cluster, draw(2) ? "c1" : "c2");
+        rig_copy(e.tenant.cluster, draw(2) ? "c1" : "c2");
         batch_add_entry(&w, ENTRY_PUT, &e);
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -202,6 +202,83 @@ START_TEST(after_a_crash_whole_batches_stand_and_no_acknowledged_one_is_lost)
     rig_restart(r);
     ck_assert(digests_match(r->core, h.digest[h.count]));
     recover(r, &h, h.count, _i);
+    table_set_free(model);
+    while (h.count > 0) {
+        blob_unref(h.batch[--h.count]);
+    }
+    rig_free(r);
+}
+END_TEST
+
+/* ---- a store that fails ---- */
+
+/* What was acknowledged, in the order of the answers, is what there is. */
+static void check_acknowledged(const struct rig *r, const struct history *h, int test)
+{
+    struct table_set *s = table_set_new();
+    struct history now = { .count = 0 };
+
+    for (uint32_t i = 0; i < h->count; i++) {
+        const struct core_reply *reply = rig_reply(r, h->token[i]);
+
+        ck_assert_ptr_nonnull(reply);
+        if (reply->err.code == RC_OK) {
+            model_apply(s, h->batch[i]);
+        }
+    }
+    take_digest(&now, s);
+    ck_assert_msg(digests_match(r->core, now.digest[0]), "seed %d", test);
+    table_set_free(s);
+}
+
+START_TEST(a_store_that_fails_at_random_leaves_what_was_acknowledged)
+{
+    static const struct {
+        enum rc rc;
+        bool applied;
+    } faults[] = { { RC_FULL, false },
+                   { RC_UNREACHABLE, false },
+                   { RC_TIMEOUT, false },
+                   { RC_TIMEOUT, true } };
+    static struct history h;
+    struct core_config config;
+    struct table_set *model = table_set_new();
+    uint32_t refused = 0;
+    struct rig *r;
+
+    seed = 0x9e3779b97f4a7c15u * (uint64_t)(_i + 1000);
+    h.count = 0;
+    core_config_default(&config);
+    config.checkpoint_bytes = 3000;
+    config.max_in_flight = 1 + (uint32_t)_i % 16;
+    r = rig_new_with(&config);
+    rig_cluster(r, "c1", "172.16.255.1");
+    rig_cluster(r, "c2", "172.16.255.2");
+    take_digest(&h, model);
+    while (h.count < BATCHES) {
+        if (draw(2) == 0) {
+            queue_one(r, &h, model);
+        }
+        if (draw(15) == 0) {
+            uint32_t f = draw(ARRAY_LEN(faults));
+
+            store_memory_fail_next(r->store, faults[f].rc, faults[f].applied);
+        }
+        for (uint32_t steps = draw(6); steps > 0 && rig_step(r); steps--) {
+        }
+    }
+    for (int i = 0; i < 5; i++) {
+        rig_pass(r, 1000); /* what is asked after is asked again */
+    }
+    check_acknowledged(r, &h, _i);
+    rig_check_desired(r);
+    for (uint32_t i = 0; i < h.count; i++) {
+        refused += rig_reply(r, h.token[i])->err.code != RC_OK;
+    }
+    ck_assert_uint_gt(refused, 5);
+    rig_restart(r);
+    check_acknowledged(r, &h, _i);
+    rig_check_desired(r);
     table_set_free(model);
     while (h.count > 0) {
         blob_unref(h.batch[--h.count]);
@@ -378,6 +455,8 @@ int main(void)
 
     tcase_add_loop_test(
         tc, after_a_crash_whole_batches_stand_and_no_acknowledged_one_is_lost, 0, 24);
+    tcase_add_loop_test(tc, a_store_that_fails_at_random_leaves_what_was_acknowledged,
+                        0, 24);
     tcase_add_test(tc,
                    a_round_folds_the_journal_and_the_pages_alone_bring_everything_back);
     tcase_add_test(tc, a_round_that_fails_is_tried_again_and_loses_nothing);

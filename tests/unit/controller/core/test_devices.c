@@ -21,7 +21,7 @@ static void device_init(struct device *d, struct rig *r, const char *id)
 {
     memset(d, 0, sizeof(*d));
     d->rig = r;
-    strcpy(d->id, id);
+    rig_copy(d->id, id);
     d->boot_id = 0xb001;
     d->tables = table_set_new();
 }
@@ -47,7 +47,7 @@ static struct agent_msg hello_of(struct device *d)
     struct agent_msg m = { .kind = AGENT_HELLO };
     const struct tree_node root = { 0 };
 
-    strcpy(m.hello.device_id, d->id);
+    rig_copy(m.hello.device_id, d->id);
     m.hello.device_kind = DEVICE_X86;
     m.hello.boot_id = d->boot_id;
     m.hello.applied = d->applied;
@@ -278,7 +278,7 @@ START_TEST(who_does_not_belong_here_is_turned_away_with_the_reason)
         device_init(&d, r, guests[i].id);
         dial(&d);
         m = hello_of(&d);
-        strcpy(m.hello.device_id, guests[i].says);
+        rig_copy(m.hello.device_id, guests[i].says);
         m.hello.device_kind = guests[i].kind;
         m.hello.term_seen = guests[i].term;
         say(&d, &m);
@@ -445,7 +445,7 @@ START_TEST(a_changed_configuration_is_pushed_and_only_where_it_changed)
     settle(&d);
     ck_assert_uint_eq(d.assigns, 2);
     ck_assert_uint_eq(d.assign.hello_id, 1);
-    strcpy(reg->name, "lab");
+    rig_copy(reg->name, "lab");
     reg->icmp_source_v4 = ip_v4(0xac10fffe);
     cmd.region = reg;
     ck_assert_int_eq(rig_command(r, &cmd)->err.code, RC_OK);

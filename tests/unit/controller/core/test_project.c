@@ -206,8 +206,8 @@ static void check_trace(const struct rig *r, uint32_t vni, const char *dst,
         if (hops[i].kind == TRACE_FORWARD) {
             sprintf(got + strlen(got), ">%s", outer);
         }
-        strcat(got, hops[i].reason[0] ? "!" : "");
-        strcat(got, hops[i].reason);
+        sprintf(got + strlen(got), "%s", hops[i].reason[0] ? "!" : "");
+        sprintf(got + strlen(got), "%s", hops[i].reason);
         ck_assert_uint_gt(strlen(hops[i].note), 5);
     }
     ck_assert_str_eq(got, want);
