@@ -226,7 +226,7 @@ static bool same_address(const struct ip *a, const struct ip *b)
 static const char *address_owner(const struct objects *o, const struct ip *ip,
                                  const char *self, bool self_is_node)
 {
-    for (uint32_t i = 0; i < o->cluster_count; i++) {
+    for (uint32_t i = 0; o->clusters && i < o->cluster_count; i++) {
         const struct cluster *x = &o->clusters[i];
 
         if ((self_is_node || strcmp(x->name, self) != 0) &&

@@ -53,12 +53,9 @@ static void source_add(struct peer_index *p, uint32_t target, uint32_t vni)
 
     if (!s || s->count == s->cap) {
         uint32_t cap = s ? 2 * s->cap : 2;
-        struct peer_sources *grown =
-            core_need(realloc(s, sizeof(*s) + cap * sizeof(s->at[0])));
+        size_t size = sizeof(*s) + cap * sizeof(s->at[0]);
+        struct peer_sources *grown = core_need(s ? realloc(s, size) : calloc(1, size));
 
-        if (!s) {
-            grown->count = 0;
-        }
         grown->cap = cap;
         s = grown;
         slot->p = s;
