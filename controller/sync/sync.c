@@ -45,7 +45,8 @@ void sync_start(struct sync *s, const struct agent_hello *hello)
     if (!s->has_device) {
         return;
     }
-    for (uint8_t t = TABLE_VNI; t < TABLE_COUNT; t++) {
+    for (int i = TABLE_VNI; i < TABLE_COUNT; i++) {
+        uint8_t t = (uint8_t)i;
         struct tree_node root = { 0 };
         struct digest want = table_set_digest(s->desired, (enum table_id)t, root);
         struct work w;

@@ -131,8 +131,8 @@ void walk_restart(struct sync *s)
     s->work_count = 0;
     s->is_putting = false;
     s->must_end = true;
-    for (uint8_t t = TABLE_VNI; t < TABLE_COUNT; t++) {
-        struct work w = work_of_node(WORK_QUERY, t, (struct tree_node){ 0 });
+    for (int t = TABLE_VNI; t < TABLE_COUNT; t++) {
+        struct work w = work_of_node(WORK_QUERY, (uint8_t)t, (struct tree_node){ 0 });
 
         if (walk_add(s, &w, 1) != RC_OK) {
             s->has_device = false; /* nothing is sent; the session's timeout ends it */

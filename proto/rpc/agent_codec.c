@@ -153,7 +153,8 @@ static enum rc put_ack(const struct agent_ack *a, struct buf *to)
         return RC_RANGE;
     }
     list = malloc((a->exception_listed + 1) * sizeof(*list));
-    pointers = malloc((a->exception_listed + 1) * sizeof(*pointers));
+    pointers = malloc((a->exception_listed + 1) *
+                      sizeof(Xgw__Agent__V1__Exception *)); /* NOLINT: pointers */
     if (list && pointers) {
         for (uint32_t i = 0; i < a->exception_listed; i++) {
             xgw__agent__v1__exception__init(&list[i]);
@@ -421,7 +422,7 @@ static bool take_text(char *to, size_t size, const char *from)
         }
     }
     memset(to, 0, size);
-    memcpy(to, from, len);
+    memcpy(to, from, len + 1);
     return true;
 }
 
@@ -657,7 +658,7 @@ static enum rc take_query(const struct wire_field *f, struct ctl_query *q,
 {
     enum rc rc = RC_OK;
     Xgw__Agent__V1__Query *w =
-        unpack(&xgw__agent__v1__query__descriptor, f, QUERY_MAX * 64, &rc, err);
+        unpack(&xgw__agent__v1__query__descriptor, f, (size_t)QUERY_MAX * 64, &rc, err);
 
     if (!w) {
         return rc;

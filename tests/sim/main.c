@@ -135,8 +135,8 @@ int main(int argc, char **argv)
         return 2;
     }
     for (unsigned long i = 0; i < seeds; i++, config.seed++) {
-        uint64_t hash;
-        uint64_t again;
+        uint64_t hash = 0;
+        uint64_t again = 0;
 
         failed += !run_seed(&config, &hash, &hours);
         if (is_twice) {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define HOUR_MS   UINT64_C(3600000)
-#define SETTLE_MS (10 * 60 * UINT64_C(1000)) /* longest way back to calm */
+#define SETTLE_MS UINT64_C(600000) /* longest way back to calm */
 
 /* splitmix64 (Steele, Lea, Flood 2014) */
 uint64_t sim_random(struct sim *s, uint64_t below)

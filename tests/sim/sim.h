@@ -25,7 +25,7 @@
 #define SIM_CLUSTERS     2
 #define SIM_COMMANDS_MAX 8 /* outstanding at once */
 #define SIM_HISTORY      4096
-#define SIM_BEAT_MS      10000
+#define SIM_BEAT_MS      UINT64_C(10000)
 
 struct sim_config {
     uint64_t seed;

@@ -197,7 +197,7 @@ static void home_of(const struct sim *s, uint32_t vni, char *ret, struct entry *
     ret[0] = '\0';
     if (rows_next(&it, &row) &&
         entry_unpack(TABLE_TENANT, vni, &row, ret_row, NULL) == RC_OK) {
-        strcpy(ret, ret_row->tenant.cluster);
+        memcpy(ret, ret_row->tenant.cluster, sizeof(ret_row->tenant.cluster));
     }
 }
 
