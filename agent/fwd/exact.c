@@ -4,9 +4,9 @@
 #include <string.h>
 
 enum {
-    SEGMENT_MAX = 4096, /* entries; above it a segment splits (60 to 100 KiB) */
+    SEGMENT_MAX = 2048, /* entries; about there a segment splits (30 to 90 KiB) */
     DEPTH_MAX = 24,
-    PATH_MAX = 512, /* buckets looked at for a way to a free slot */
+    PATH_MAX = 128, /* buckets looked at for a way to a free slot */
     SLOTS_MAX = 7,
     SHRINK_MIN_BUCKETS = 8,
 };
@@ -159,11 +159,20 @@ static void slot_update(unsigned kind, void *bucket, unsigned i,
 
 static int slot_free(unsigned kind, void *bucket)
 {
-    struct exact_entry x;
+    const struct exact_bucket_v6 *v6 = bucket;
+    const exact_u64 *key = bucket; /* VNI and IPv4 buckets begin with their keys */
 
-    for (unsigned i = 0; i < kind_slots[kind]; i++) {
-        if (!slot_get(kind, bucket, i, &x)) {
-            return (int)i;
+    if (kind == EXACT_V6) {
+        for (int i = 0; i < 2; i++) {
+            if (atomic_load_explicit(&v6->vni[i], memory_order_relaxed) == 0) {
+                return i;
+            }
+        }
+        return -1;
+    }
+    for (int i = 0; i < kind_slots[kind]; i++) {
+        if (atomic_load_explicit(&key[i], memory_order_relaxed) == 0) {
+            return i;
         }
     }
     return -1;
@@ -510,15 +519,27 @@ static bool segment_split(struct exact *e, uint64_t hash)
     return true;
 }
 
+/* By a quarter, a little more or less each time: segments of one table fill alike, and
+ * if all grew at once, none would fit where another one was. */
 static bool segment_grow(struct exact *e, uint64_t hash)
 {
     struct segment s = segment_of(e, exact_segment(dir_of(e), hash));
-    uint32_t nb = buckets_for(e, *s.count + 1);
+    uint32_t nb;
 
-    if (*s.count >= SEGMENT_MAX && segment_split(e, hash)) {
+    if (e->refused_at == e->lines->frees) {
+        return false; /* it would only build one half to throw it away */
+    }
+    e->stagger = e->stagger * UINT64_C(6364136223846793005) + 1;
+    nb = buckets_for(e, *s.count + *s.count * (e->stagger >> 40 & 0xff) / 2048 + 1);
+    if (*s.count >= SEGMENT_MAX - (e->stagger >> 48 & (SEGMENT_MAX / 4 - 1)) &&
+        segment_split(e, hash)) {
         return true;
     }
-    return segment_resize(e, hash, nb > s.nb ? nb : s.nb + s.nb / 8 + 1);
+    if (segment_resize(e, hash, nb > s.nb ? nb : s.nb + s.nb / 8 + 1)) {
+        return true;
+    }
+    e->refused_at = e->lines->frees;
+    return false;
 }
 
 int exact_init(struct exact *e, enum exact_kind kind, struct lines *lines,
@@ -529,6 +550,8 @@ int exact_init(struct exact *e, enum exact_kind kind, struct lines *lines,
 
     *e = (struct exact){ .kind = (uint8_t)kind, .lines = lines, .retire = retire };
     e->base = lines->base;
+    e->refused_at = UINT64_MAX;
+    e->stagger = seed;
     for (unsigned i = 0; i < 3; i++) {
         seed += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
         e->seed[i] = exact_mix(seed, UINT64_C(0xbf58476d1ce4e5b9)) | 1;

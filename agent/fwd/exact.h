@@ -82,6 +82,8 @@ struct exact {
     struct lines *lines;
     struct retire *retire;
     uint64_t count;
+    uint64_t refused_at; /* lines->frees when memory was last refused, or UINT64_MAX */
+    uint64_t stagger;
     uint8_t kind;
     uint8_t depth;
 };

@@ -170,47 +170,63 @@ static bool is_peer(const struct row *row)
     return row->key && row->value_len > 0 && row->value[0] == SCOPE_PEER;
 }
 
-static enum route_stage route_stage_of(const struct table_change *c)
+/* What one walk over a change's routes tells: its stage, and which families changed. */
+struct route_class {
+    uint8_t stage;    /* STAGES: no change of routes */
+    uint8_t families; /* 1 << is_v6 */
+};
+
+static struct route_class route_class_of(const struct table_change *c)
 {
     struct delta d = delta_of(c->before, c->after, TABLE_VXLAN_ROUTE);
+    struct route_class class = { .stage = STAGES };
     struct delta_step s;
+    bool gains_peer = false;
     bool loses_peer = false;
 
+    if (c->table != TABLE_VXLAN_ROUTE) {
+        return class;
+    }
     while (delta_next(&d, &s)) {
-        if (is_peer(&s.after)) {
-            return STAGE_PEER;
-        }
+        const struct row *row = s.after.key ? &s.after : &s.before;
+
+        class.families |= (uint8_t)(row->key_len > 0 && row->key[0] == IP_V6 ? 2 : 1);
+        gains_peer |= is_peer(&s.after);
         loses_peer |= is_peer(&s.before);
     }
-    if (rows_count(c->after) >= rows_count(c->before)) {
-        return STAGE_READY;
+    if (gains_peer) {
+        class.stage = STAGE_PEER;
+    } else if (rows_count(c->after) >= rows_count(c->before)) {
+        class.stage = STAGE_READY;
+    } else {
+        class.stage = loses_peer ? STAGE_TURN_AWAY : STAGE_EMPTY;
     }
-    return loses_peer ? STAGE_TURN_AWAY : STAGE_EMPTY;
+    return class;
 }
 
 /* With `is_tight`, VNIs that lose routes come first: a limit leaves no other way. */
 static void route_passes(struct fib *f, const struct change_list *l, bool is_tight,
                          struct refusal *refused)
 {
-    uint8_t *stage = l->count > 1 && !is_tight ? malloc(l->count) : NULL;
+    struct route_class *known = malloc((l->count + 1) * sizeof *known);
 
-    for (uint32_t i = 0; stage && i < l->count; i++) {
-        stage[i] = l->at[i].table == TABLE_VXLAN_ROUTE
-                       ? (uint8_t)route_stage_of(&l->at[i])
-                       : STAGES;
+    for (uint32_t i = 0; known && i < l->count; i++) {
+        known[i] = route_class_of(&l->at[i]);
     }
     for (unsigned now = 0; now < STAGES; now++) {
         for (uint32_t i = 0; i < l->count; i++) {
             const struct table_change *c = &l->at[i];
-            unsigned when =
-                stage ? stage[i] : rows_count(c->after) >= rows_count(c->before);
+            struct route_class class = known ? known[i] : route_class_of(c);
 
-            if (c->table == TABLE_VXLAN_ROUTE && when == now) {
-                route_pass(f, c, refused);
+            if (is_tight && class.stage < STAGES) {
+                class.stage = rows_count(c->after) >= rows_count(c->before);
+            }
+            if (class.stage == now) {
+                route_pass(f, c, class.families, refused);
             }
         }
     }
-    free(stage);
+    free(known);
 }
 
 /* Entries that the list would add at most. */

@@ -118,4 +118,6 @@ uint64_t slot_find(const struct fib *f, uint32_t vni, bool is_v6);
 void vni_put_pass(struct fib *f, const struct table_change *c, struct refusal *refused);
 void vni_delete_pass(struct fib *f, const struct table_change *c,
                      struct refusal *refused);
-void route_pass(struct fib *f, const struct table_change *c, struct refusal *refused);
+/* `families`: 1 << is_v6 of those that changed. */
+void route_pass(struct fib *f, const struct table_change *c, unsigned families,
+                struct refusal *refused);

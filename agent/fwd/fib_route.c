@@ -172,13 +172,15 @@ static enum rc acquire_all(struct fib *f, const struct table_change *c, bool is_
     struct delta d = delta_of(c->before, c->after, TABLE_VXLAN_ROUTE);
     struct delta_step s;
     uint64_t room = f->limits.max_routes - f->routes;
-    uint64_t deleted = 0;
     uint64_t added = 0;
+    uint64_t deleted = 0;
+    bool is_tight = room < rows_count(c->after);
 
     *ret_taken = 0;
     *ret_steps = 0;
-    for (struct delta look = d; delta_next(&look, &s);) {
-        deleted += step_of_family(&s, is_v6) && !s.after.key;
+    /* The deletes of this change make room for its adds. */
+    for (struct delta look = d; is_tight && delta_next(&look, &s);) {
+        room += step_of_family(&s, is_v6) && !s.after.key;
     }
     while (delta_next(&d, &s)) {
         struct fib_key key;
@@ -192,7 +194,7 @@ static enum rc acquire_all(struct fib *f, const struct table_change *c, bool is_
         if (s.after.key) {
             if (route_key_parse(s.after.key, s.after.key_len, &key)) {
                 rc = RC_INVALID;
-            } else if (!s.before.key && added >= room + deleted) {
+            } else if (!s.before.key && added >= room) {
                 rc = RC_FULL;
             } else {
                 rc = action_acquire(f, &s.after, &action);
@@ -201,6 +203,8 @@ static enum rc acquire_all(struct fib *f, const struct table_change *c, bool is_
                 return RC_NO_MEMORY;
             }
             added += rc == RC_OK && !s.before.key;
+        } else {
+            deleted++;
         }
         ++*ret_taken;
     }
@@ -239,7 +243,7 @@ static void settle_all(struct fib *f, const struct table_change *c, bool is_v6,
     struct delta_step s;
     uint32_t next = 0;
 
-    while (delta_next(&d, &s)) {
+    while ((c->before || next < refused->count) && delta_next(&d, &s)) {
         uint32_t action;
 
         if (!step_of_family(&s, is_v6)) {
@@ -383,8 +387,13 @@ static void route_family(struct fib *f, const struct table_change *c, bool is_v6
     free(refused.reason);
 }
 
-void route_pass(struct fib *f, const struct table_change *c, struct refusal *refused)
+void route_pass(struct fib *f, const struct table_change *c, unsigned families,
+                struct refusal *refused)
 {
-    route_family(f, c, false, refused);
-    route_family(f, c, true, refused);
+    if (families & 1) {
+        route_family(f, c, false, refused);
+    }
+    if (families & 2) {
+        route_family(f, c, true, refused);
+    }
 }

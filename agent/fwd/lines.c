@@ -312,6 +312,7 @@ void lines_free(struct lines *l, uint32_t index, uint32_t count)
     if (!index) {
         return;
     }
+    l->frees++;
     if (count <= class_lines[LINES_CLASSES - 1]) {
         l->in_use_bytes -= (uint64_t)class_lines[class_of(count)] * LINE_BYTES;
         slab_free(l, index);

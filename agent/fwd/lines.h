@@ -23,6 +23,8 @@ struct lines {
     uint8_t *base;           /* aligned to 2 MiB */
     struct lines_page *page; /* of each 4 KiB page */
     uint64_t in_use_bytes;   /* allocated, rounded to size classes */
+    uint64_t frees;          /* calls of lines_free(): after a refusal, try again when
+                                it has moved */
     uint32_t page_count;     /* reserved */
     uint32_t page_top;       /* pages from here on were never touched */
     uint32_t bin[LINES_BINS];

@@ -17,8 +17,9 @@ import time
 
 REFERENCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tests/reference")
 RATE = 2000        # packets a second: the lab is for function
-SILENCE = 1.5      # seconds without a frame that end the wait
+SILENCE = 3        # seconds without a frame that end the wait
 ETH_P_ALL = 3
+SO_RCVBUFFORCE = 33  # <asm-generic/socket.h>; Python has no name for it
 
 
 UNTAGGED, TAGGED = 30300, 30301  # tenants that carry frames captured without VXLAN
@@ -46,25 +47,20 @@ def prepare(gateway, nc, endpoint, data):
     else:
         cases.VNI_OFFSET = GENERATED
         frames = [frame for _, frame in cases.table_cases()]
-        rows = generated_rows(world.entries())
-    longest = 1514
-    return [f for f in frames if 14 <= len(f) <= longest], rows
+        rows = [cases.shifted(r) for r in world.entries() if is_acceptable(r)]
+    # What a veth carries; and the kernel takes the outermost tag off before an af_packet
+    # port sees the frame, so a third tag would not be counted as one.
+    tags = (b"\x81\0", b"\x88\xa8")
+    return [f for f in frames if 14 <= len(f) <= 1514 and not (
+        f[12:14] in tags and f[16:18] in tags and f[20:22] in tags)], rows
 
 
-def generated_rows(rows):
-    """The cases' own tenants under other numbers, without what a controller refuses:
-    peers that are no tenants, chains of more than three, `derived` made by hand."""
+def is_acceptable(row):
+    """Not what a controller refuses: peers that are no tenants, chains of more than
+    three, `derived` made by hand."""
     kept = {100, 200, 300, 301}
-    out = []
-    for r in rows:
-        if r["vni"] not in kept or r.get("scope") == "derived" or r.get(
-                "peer_vni", 100) not in kept:
-            continue
-        r = {**r, "vni": r["vni"] + GENERATED}
-        if "peer_vni" in r:
-            r["peer_vni"] += GENERATED
-        out.append(r)
-    return out
+    return (row["vni"] in kept and row.get("scope") != "derived"
+            and row.get("peer_vni", 100) in kept)
 
 
 def expected(device, rows, frames):
@@ -96,8 +92,7 @@ def differences(got, out, icmp):
 
 def play(interface, source, target):
     s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
-    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUFFORCE if hasattr(
-        socket, "SO_RCVBUFFORCE") else 33, 64 << 20)
+    s.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 64 << 20)
     s.bind((interface, 0))
     s.setblocking(False)
     with open(source) as f:

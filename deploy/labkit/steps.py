@@ -249,8 +249,10 @@ class Demo:
         got = collections.Counter(x for x in lines if not is_resolution(bytes.fromhex(x)))
         missing, extra = replay.differences(got, out, icmp)
         if missing or extra:
-            raise traffic.TrafficError("%d frames missing, %d unexpected, as %s" % (
-                sum(missing.values()), sum(extra.values()), next(iter(missing or extra))))
+            told = self.paths.file("replay-differences.json")
+            system.write(told, json.dumps({"missing": missing, "unexpected": extra}))
+            raise traffic.TrafficError("%d frames missing, %d unexpected: see %s" % (
+                sum(missing.values()), sum(extra.values()), told))
         return "%d packets: %d forwarded as the reference says, %d dropped for %d reasons" % (
             len(self.frames), sum(out.values()), sum(drops.values()), len(drops))
 

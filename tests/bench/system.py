@@ -1,0 +1,205 @@
+#!/usr/bin/python3
+"""Benches of real processes: `system.py import|install [--routes N] [--data DIR]`.
+
+What each figure means is in tests/bench/README.md.  Prints `name value unit` lines.
+"""
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from datetime import datetime
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BIN = os.environ.get("XGW_BIN", f"{ROOT}/.build/release/bin")
+WORK = f"{ROOT}/.build/bench"
+REST = "127.0.0.1:17080"
+GRPC = "127.0.0.1:17443"
+IDLE_S = 10  # BENCHES: memory is read 10 s after the end
+
+
+class Failed(Exception):
+    pass
+
+
+def rest(method, path, body=None, timeout=30):
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(f"http://{REST}{path}", data=data, method=method)
+    with urllib.request.urlopen(request, timeout=timeout) as reply:
+        text = reply.read()
+    return json.loads(text) if text.startswith(b"{") else text
+
+
+def wait_for(what, check, seconds, pause=0.01):
+    """Polls `check` until it is true; returns the moment."""
+    end = time.time() + seconds
+    while time.time() < end:
+        try:
+            if check():
+                return time.time()
+        except (urllib.error.URLError, ConnectionError, OSError):
+            pass
+        time.sleep(pause)
+    raise Failed(f"{what}: not within {seconds} s")
+
+
+def memory(pid):
+    """VmRSS and huge pages of a process, in bytes."""
+    with open(f"/proc/{pid}/status") as f:
+        text = f.read()
+    kib = sum(int(n) for n in re.findall(r"^(?:VmRSS|HugetlbPages):\s+(\d+) kB", text, re.M))
+    return kib * 1024
+
+
+class Processes:
+    def __init__(self, directory):
+        self.directory = directory
+        self.running = {}
+        shutil.rmtree(directory, ignore_errors=True)
+        os.makedirs(directory)
+
+    def start(self, name, *argv):
+        log = open(f"{self.directory}/{name}.log", "a")
+        self.running[name] = subprocess.Popen(argv, stdout=log, stderr=log)
+        return self.running[name]
+
+    def stop(self, name, sig=signal.SIGTERM):
+        process = self.running.pop(name)
+        process.send_signal(sig)
+        process.wait(60)
+
+    def log(self, name):
+        with open(f"{self.directory}/{name}.log") as f:
+            return f.read()
+
+    def stop_all(self):
+        for name in list(self.running):
+            self.stop(name, signal.SIGKILL)
+
+
+def start_controller(p):
+    process = p.start("controller", f"{BIN}/xgw-controller", "--plain-text", "--store",
+                      f"{p.directory}/region.db", "--rest-listen", REST, "--grpc-listen", GRPC)
+    wait_for("controller", lambda: rest("GET", "/readyz") == b"ready\n", 60)
+    return process
+
+
+def make_region():
+    rest("PUT", "/v1/region", {"name": "bench", "underlay_sources": ["10.0.0.0/8", "fd00::/8"]})
+    rest("PUT", "/v1/clusters/x86-1", {"vip_v4": "10.255.0.1", "vip_v6": "fd00:ff::1"})
+    rest("PUT", "/v1/nodes/gw-1", {
+        "cluster": "x86-1", "vtep_v4": "10.255.1.1",
+        "uplinks": [{"port": "up0", "addr_v4": "10.0.0.2", "next_hop_v4": "10.0.0.1"}]})
+
+
+def generate(what, routes, data):
+    path = f"{WORK}/{what}-{routes}-{'real' if data else 'made'}.ndjson"
+    if not os.path.exists(path):
+        argv = [f"{BIN}/gen", "--routes", str(routes), "--what", what, "--output", path + ".new"]
+        subprocess.run(argv + (["--data", data] if data else []), check=True)
+        os.rename(path + ".new", path)
+    with open(path, "rb") as f:  # into the page cache
+        while f.read(1 << 24):
+            pass
+    return path
+
+
+def import_file(path):
+    """Seconds from the start of xgwctl to its end."""
+    begin = time.time()
+    done = subprocess.run([f"{BIN}/xgwctl", "--server", f"http://{REST}", "--grpc", GRPC, "import",
+                           path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    seconds = time.time() - begin
+    if done.returncode != 0:
+        raise Failed(f"xgwctl import {path}: {done.stdout.decode()}")
+    return seconds
+
+
+def load(p, routes, data):
+    """A controller with the region in it; returns (process, empty bytes, import seconds)."""
+    tenants = generate("tenants", routes, data)
+    entries = generate("entries", routes, data)
+    process = start_controller(p)
+    empty = memory(process.pid)
+    make_region()
+    import_file(tenants)
+    return process, empty, import_file(entries)
+
+
+def bench_import(p, options, emit):
+    process, empty, seconds = load(p, options.routes, options.data)
+    entries = 2 * options.routes
+    emit("entries_per_s", entries / seconds, "1/s")
+    emit("import_seconds", seconds, "s")
+    time.sleep(IDLE_S)
+    emit("controller_bytes_per_entry", (memory(process.pid) - empty) / entries, "B")
+    before = rest("GET", "/v1/status")["tables"]
+    p.stop("controller", signal.SIGKILL)
+    begin = time.time()
+    start_controller(p)
+    emit("restart_seconds", time.time() - begin, "s")
+    if rest("GET", "/v1/status")["tables"] != before:
+        raise Failed("after the restart the digests differ")
+
+
+def stamp(text):
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+
+
+def bench_install(p, options, emit):
+    load(p, options.routes, options.data)
+    gateway = p.start("gateway", f"{BIN}/xgw-gateway", "--control", f"unix:{p.directory}/gw.sock",
+                      "--ports", "up0=vdev:net_null0,no-rx=1", "--hugepages", "off")
+    wait_for("gateway", lambda: "gateway serves" in p.log("gateway"), 30)
+    time.sleep(1)
+    empty = memory(gateway.pid)
+    p.start("agent", f"{BIN}/xgw-agent", "--plain-text", "--device-id", "gw-1", "--controllers",
+            GRPC, "--gateway", f"unix:{p.directory}/gw.sock")
+
+    def is_in_sync():
+        status = rest("GET", "/v1/nodes/gw-1")["status"]
+        return status["in_sync"] and status["ready"]
+
+    end = wait_for("install", is_in_sync, 300, 0.005)
+    hello = re.search(r"ts=(\S+) .*msg=\"session assigned\" agent=gw-1", p.log("controller"))
+    seconds = end - stamp(hello.group(1))
+    status = rest("GET", "/v1/nodes/gw-1")["status"]
+    if status["exception_count"]:
+        raise Failed(f"{status['exception_count']} entries were refused")
+    emit("seconds", seconds, "s")
+    emit("entries_per_s", 2 * options.routes / seconds, "1/s")
+    time.sleep(IDLE_S)
+    emit("gateway_bytes_per_entry", (memory(gateway.pid) - empty) / (2 * options.routes), "B")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("name", choices=["import", "install"])
+    parser.add_argument("--routes", type=int, default=1000000)
+    parser.add_argument("--data", default="")
+    options = parser.parse_args()
+    figures = {}
+
+    def emit(name, value, unit):
+        figures[name] = {"value": value, "unit": unit}
+        print(f"{name} {value:.6g} {unit}", flush=True)
+
+    os.makedirs(WORK, exist_ok=True)
+    p = Processes(f"{WORK}/{options.name}")
+    try:
+        {"import": bench_import, "install": bench_install}[options.name](p, options, emit)
+    except Failed as failed:
+        sys.exit(f"system.py: {failed}\nlogs are in {p.directory}")
+    finally:
+        p.stop_all()
+    with open(f"{WORK}/{options.name}.json", "w") as f:
+        json.dump(figures, f, indent=1)
+
+
+main()
