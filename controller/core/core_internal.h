@@ -471,6 +471,7 @@ struct core {
     uint32_t group_count;
     struct device **devices; /* sorted by name */
     uint32_t device_count;
+    bool suspects_itself; /* more than half of the nodes are lost */
     struct session *sessions;
     struct session *pump_next;
     bool pump_is_idle;

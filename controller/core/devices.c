@@ -86,17 +86,44 @@ static void device_free(struct device *d)
     free(d);
 }
 
+/* Losing most nodes at once is more likely our own trouble: one alarm for all. */
+static void suspect_oneself(struct core *c)
+{
+    uint32_t lost = 0;
+    uint32_t known = 0;
+
+    for (uint32_t i = 0; i < c->device_count; i++) {
+        lost += c->devices[i]->state == NODE_SUSPECT;
+        known +=
+            c->devices[i]->state == NODE_SUSPECT || c->devices[i]->state == NODE_ONLINE;
+    }
+    if (!c->suspects_itself && known > 1 && 2 * lost > known) {
+        c->suspects_itself = true;
+        effect_log(c, LOG_ERROR, "controller suspects itself",
+                   "nodes_lost=%u nodes=%u next=\"no route changes\"", lost, known);
+    } else if (c->suspects_itself && 2 * lost <= known) {
+        c->suspects_itself = false;
+        effect_log(c, LOG_INFO, "controller sees its nodes again",
+                   "nodes_lost=%u nodes=%u", lost, known);
+    }
+}
+
 void device_set_state(struct core *c, struct device *d, enum node_state state,
                       const char *cause)
 {
     int level = state == NODE_ONLINE || state == NODE_JOINING ? LOG_INFO : LOG_WARN;
+    enum node_state from = d->state;
 
-    if (d->state == state) {
+    if (from == state) {
         return;
     }
-    effect_log(c, level, "node state", "node=%s from=%s to=%s cause=\"%s\"", d->name,
-               state_name(d->state), state_name(state), cause);
     d->state = state;
+    suspect_oneself(c);
+    if (c->suspects_itself && state == NODE_SUSPECT) {
+        return; /* folded into that alarm */
+    }
+    effect_log(c, level, "node state", "node=%s from=%s to=%s cause=\"%s\"", d->name,
+               state_name(from), state_name(state), cause);
 }
 
 void device_remove(struct core *c, const char *name)

@@ -372,6 +372,49 @@ START_TEST(silence_makes_suspect_and_a_word_heals)
 }
 END_TEST
 
+static unsigned occurrences(const char *text, const char *what)
+{
+    unsigned count = 0;
+
+    for (; (text = strstr(text, what)); text++) {
+        count++;
+    }
+    return count;
+}
+
+START_TEST(losing_most_nodes_at_once_is_one_alarm_about_the_controller)
+{
+    struct rig *r = region();
+    struct device d[4];
+    static const char *const names[] = { "gw-1", "gw-2", "gw-3", "gw-4" };
+
+    rig_node(r, "gw-3", "c2", "172.16.0.3");
+    rig_node(r, "gw-4", "c2", "172.16.0.4");
+    for (int i = 0; i < 4; i++) {
+        device_init(&d[i], r, names[i]);
+        dial(&d[i]);
+        hello(&d[i]);
+        settle(&d[i]);
+    }
+    for (int i = 0; i < 4; i++) {
+        hang_up(&d[i]);
+    }
+    ck_assert_uint_eq(occurrences(r->logs, "to=suspect"), 2);
+    ck_assert_uint_eq(occurrences(r->logs, "suspects itself"), 1);
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_eq(status(r, names[i]).state, NODE_SUSPECT);
+    }
+    for (int i = 0; i < 4; i++) {
+        dial(&d[i]);
+        hello(&d[i]);
+        settle(&d[i]);
+        device_fini(&d[i]);
+    }
+    ck_assert_uint_eq(occurrences(r->logs, "sees its nodes again"), 1);
+    rig_free(r);
+}
+END_TEST
+
 START_TEST(a_new_data_plane_is_offline_until_it_holds_everything)
 {
     struct rig *r = region();
@@ -580,6 +623,7 @@ int main(void)
     tcase_add_test(tc,
                    a_lost_session_makes_suspect_and_a_reconnect_heals_without_a_write);
     tcase_add_test(tc, silence_makes_suspect_and_a_word_heals);
+    tcase_add_test(tc, losing_most_nodes_at_once_is_one_alarm_about_the_controller);
     tcase_add_test(tc, a_new_data_plane_is_offline_until_it_holds_everything);
     tcase_add_test(tc, a_second_session_of_one_device_takes_the_place_of_the_first);
     tcase_add_test(tc, a_changed_configuration_is_pushed_and_only_where_it_changed);
