@@ -177,8 +177,8 @@ struct fib_query {
     uint8_t mac[6];
     uint8_t reserved[2];
     union {
-        uint8_t addr[16];    /* network order; IPv4 in [0..3], the rest zero */
-        uint64_t scratch[2]; /* between begin and end */
+        uint8_t addr[16];       /* network order; IPv4 in [0..3], the rest zero */
+        const void *scratch[2]; /* between begin and end */
     };
 };
 _Static_assert(sizeof(struct fib_query) == 64, "a query is one cache line");

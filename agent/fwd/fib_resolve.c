@@ -95,8 +95,8 @@ static inline void start(const struct fib *f, struct fib_query *q, uint32_t vni,
 
     prefetch(vni_bucket);
     prefetch(vm_bucket);
-    q->scratch[0] = (uint64_t)(uintptr_t)vni_bucket;
-    q->scratch[1] = (uint64_t)(uintptr_t)vm_bucket;
+    q->scratch[0] = vni_bucket;
+    q->scratch[1] = vm_bucket;
 }
 
 static inline void sort_families(const struct fib_query q[], unsigned n,
@@ -137,8 +137,9 @@ static void answer_local(const struct fib *f, struct fib_query *q, uint32_t code
     if (__builtin_expect((code & NC_POOLED_MASK) != NC_POOLED, 1)) {
         q->addr_family = IP_V4;
         q->has_mac = 0;
-        q->scratch[0] = __builtin_bswap32(code);
-        q->scratch[1] = 0;
+        memset(q->addr, 0, sizeof q->addr);
+        code = __builtin_bswap32(code);
+        memcpy(q->addr, &code, sizeof code);
         return;
     }
     const struct nc_value *v = pool_value(&f->ncs, code & NC_INDEX_MASK);
@@ -316,9 +317,8 @@ STAGE stage_slots(struct burst *b, struct family *w, const bool is_v6,
             b->vni[i] = q->vni & VNI_MAX;
             b->addr[i] = addr_load(q, is_v6);
         }
-        if (__builtin_expect(exact_scan_vni((const void *)(uintptr_t)q->scratch[0],
-                                            slot_key(b->vni[i], is_v6), &hdr,
-                                            &slot) <= 0,
+        if (__builtin_expect(exact_scan_vni(q->scratch[0], slot_key(b->vni[i], is_v6),
+                                            &hdr, &slot) <= 0,
                              0)) {
             prefetch(exact_away(&f->vni, vni_hash(f, b->vni[i], is_v6)));
             work_add(&w->turn_second, i, true);
@@ -395,7 +395,7 @@ STAGE stage_second(struct burst *b, struct family *family, const bool is_v6)
         unsigned i = w->at[k];
         struct fib_query *q = &b->q[i];
         struct lpm_addr a = b->addr[i];
-        const void *bucket = (const void *)(uintptr_t)q->scratch[1];
+        const void *bucket = q->scratch[1];
         struct exact_entry key;
         uint32_t hdr;
         uint64_t code;
@@ -446,7 +446,7 @@ STAGE stage_actions(struct burst *b, struct family *to, const struct work *w,
         unsigned i = w->at[k];
         struct fib_query *q = &b->q[i];
         struct lpm_addr a = b->addr[i];
-        const void *bucket = (const void *)(uintptr_t)q->scratch[1];
+        const void *bucket = q->scratch[1];
         uint32_t hdr;
         uint64_t code = 0;
         int hit;
@@ -463,7 +463,7 @@ STAGE stage_actions(struct burst *b, struct family *to, const struct work *w,
         } else {
             bucket = exact_away(vm_table(f, is_v6), vm_hash(f, b->vni[i], is_v6, a));
             prefetch(bucket);
-            q->scratch[1] = (uint64_t)(uintptr_t)bucket;
+            q->scratch[1] = bucket;
             work_add(&to->vm_second, i, true);
         }
     }
