@@ -12,10 +12,14 @@
 #include <event2/thread.h>
 #include <signal.h>
 
+#define SIGNALS 3
+
 struct controller {
     struct options options;
     struct event_base *base;
-    struct event *signals[2];
+    struct event *signals[SIGNALS];
+    int argc;
+    char **argv;
     struct rpc_loop *loop;
     struct rpc_server *server;
     struct rpc_health *health;
@@ -45,17 +49,53 @@ static void on_failed(void *arg, const struct err *why)
     event_base_loopexit(c->base, NULL);
 }
 
+static void on_ready(void *arg)
+{
+    struct controller *c = arg;
+
+    rpc_health_set(c->health, "", true);
+    log_info("controller serves", "rest=%s grpc=%s store=%s term=%llu",
+             c->options.rest_listen, c->options.grpc_listen, c->options.store,
+             (unsigned long long)shell_term(c->shell));
+}
+
+/* SIGHUP: what may change while we run, is read again (options.c says which). */
+static void on_reload(evutil_socket_t signal, short what, void *arg)
+{
+    struct controller *c = arg;
+    struct options options;
+    enum config_action action;
+    struct buf changes = BUF_INIT;
+    struct err err = { 0 };
+
+    (void)signal;
+    (void)what;
+    if (config_load(&options_table, c->argc, c->argv, &options, &action, &err) ==
+            RC_OK &&
+        config_check_reload(&options_table, &c->options, &options, &changes, &err) ==
+            RC_OK) {
+        c->options = options;
+        log_set_level((enum log_level)options.log_level);
+        log_info("settings read again", "changes=\"%s\"",
+                 changes.len ? buf_cstr(&changes) : "none");
+    } else {
+        log_warn("settings stay as they are", "cause=\"%s\"", err.msg);
+    }
+    buf_fini(&changes);
+}
+
 static enum rc start_loop(struct controller *c, struct err *err)
 {
-    static const int signals[2] = { SIGTERM, SIGINT };
+    static const int signals[SIGNALS] = { SIGTERM, SIGINT, SIGHUP };
 
     evthread_use_pthreads();
     c->base = event_base_new();
     if (!c->base) {
         return err_set(err, RC_NO_MEMORY, "no event loop");
     }
-    for (int i = 0; i < 2; i++) {
-        c->signals[i] = evsignal_new(c->base, signals[i], on_signal, c);
+    for (int i = 0; i < SIGNALS; i++) {
+        c->signals[i] = evsignal_new(c->base, signals[i],
+                                     signals[i] == SIGHUP ? on_reload : on_signal, c);
         if (!c->signals[i] || event_add(c->signals[i], NULL) != 0) {
             return err_set(err, RC_NO_MEMORY, "no signal handler");
         }
@@ -73,7 +113,8 @@ static enum rc start_shell(struct controller *c, struct err *err)
     };
     enum rc rc = auth_load(c->options.tokens, &c->auth, err);
 
-    return rc == RC_OK ? shell_new(&config, on_failed, c, &c->shell, err) : rc;
+    return rc == RC_OK ? shell_new(&config, on_ready, on_failed, c, &c->shell, err)
+                       : rc;
 }
 
 static enum rc start_grpc(struct controller *c, struct err *err)
@@ -100,11 +141,7 @@ static enum rc start_grpc(struct controller *c, struct err *err)
     rc = rc == RC_OK ? rpc_server_listen(c->server, c->options.grpc_listen,
                                          c->options.plain_text ? NULL : &tls, NULL, err)
                      : rc;
-    rc = rc == RC_OK ? rpc_server_start(c->server, err) : rc;
-    if (rc == RC_OK) {
-        rpc_health_set(c->health, "", true);
-    }
-    return rc;
+    return rc == RC_OK ? rpc_server_start(c->server, err) : rc;
 }
 
 static enum rc start_rest(struct controller *c, struct err *err)
@@ -140,7 +177,7 @@ static void stop(struct controller *c)
     rpc_health_free(c->health);
     shell_free(c->shell);
     auth_free(c->auth);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < SIGNALS; i++) {
         if (c->signals[i]) {
             event_free(c->signals[i]);
         }
@@ -161,10 +198,9 @@ int main(int argc, char **argv)
     }
     log_set_level((enum log_level)c.options.log_level);
     signal(SIGPIPE, SIG_IGN);
+    c.argc = argc;
+    c.argv = argv;
     if (start(&c, &err) == RC_OK) {
-        log_info("controller serves", "rest=%s grpc=%s store=%s term=%llu",
-                 c.options.rest_listen, c.options.grpc_listen, c.options.store,
-                 (unsigned long long)shell_term(c.shell));
         event_base_dispatch(c.base);
     } else {
         log_error("controller does not start", "cause=\"%s\"", err.msg);

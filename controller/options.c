@@ -1,14 +1,28 @@
 #include "controller/options.h"
 
+#include <arpa/inet.h>
 #include <string.h>
 
 static const char *const levels[] = { "debug", "info", "warn", "error", NULL };
 
-/* Addresses that other machines cannot reach. */
+/* Whether other machines cannot reach it.  A name could be looked up to anything, so
+ * only "localhost" counts, which RFC 6761 (section 6.3) keeps for this. */
 static bool is_loopback(const char *listen)
 {
-    return strncmp(listen, "127.", 4) == 0 || strncmp(listen, "[::1]:", 6) == 0 ||
-           strncmp(listen, "localhost:", 10) == 0;
+    const char *colon = strrchr(listen, ':');
+    size_t len = colon ? (size_t)(colon - listen) : 0;
+    struct in_addr v4;
+    char host[128];
+
+    if (len == 0 || len >= sizeof(host)) {
+        return false;
+    }
+    memcpy(host, listen, len);
+    host[len] = '\0';
+    if (inet_pton(AF_INET, host, &v4) == 1) {
+        return ntohl(v4.s_addr) >> 24 == 127;
+    }
+    return strcmp(host, "[::1]") == 0 || strcmp(host, "localhost") == 0;
 }
 
 static enum rc check(const void *values, struct err *err)

@@ -38,6 +38,8 @@ struct shell {
     void *sessions_ctx;
     void (*on_watch)(void *ctx, const struct store_event *event);
     void *watch_ctx;
+    void (*on_ready)(void *arg);
+    bool was_ready;
     struct store_key load_end;
     uint64_t load_started_ms;
 };
@@ -168,6 +170,10 @@ static void step(struct shell *s, const struct core_in *in)
     }
     s->is_stepping = false;
     schedule(s, now);
+    if (!s->was_ready && core_is_ready(s->core)) {
+        s->was_ready = true;
+        s->on_ready(s->failed_arg);
+    }
     fail_once(s);
 }
 
@@ -371,7 +377,7 @@ static enum rc start(struct shell *s, const struct shell_config *config,
     return RC_OK;
 }
 
-enum rc shell_new(const struct shell_config *config,
+enum rc shell_new(const struct shell_config *config, void (*on_ready)(void *arg),
                   void (*on_failed)(void *arg, const struct err *why), void *arg,
                   struct shell **ret, struct err *err)
 {
@@ -382,6 +388,7 @@ enum rc shell_new(const struct shell_config *config,
         return err_set(err, RC_NO_MEMORY, "controller: no memory");
     }
     s->base = config->base;
+    s->on_ready = on_ready;
     s->on_failed = on_failed;
     s->failed_arg = arg;
     rc = start(s, config, err);
@@ -393,6 +400,20 @@ enum rc shell_new(const struct shell_config *config,
     return RC_OK;
 }
 
+/* Whoever still waits is told: what was submitted may have been stored. */
+static void answer_all(struct shell *s)
+{
+    struct core_reply reply = { .bad_index = UINT32_MAX };
+
+    err_set(&reply.err, RC_UNREACHABLE, "the controller stops");
+    while (s->waiting_count > 0) {
+        struct waiting w = s->waiting[--s->waiting_count];
+
+        reply.token = w.token;
+        w.on_reply(w.arg, &reply);
+    }
+}
+
 void shell_free(struct shell *s)
 {
     if (!s) {
@@ -401,6 +422,7 @@ void shell_free(struct shell *s)
     if (s->store) {
         store_close(s->store);
     }
+    answer_all(s);
     if (s->wake) {
         event_free(s->wake);
     }

@@ -26,12 +26,14 @@ struct shell_sessions {
     void (*close)(void *ctx, uint64_t session, const struct err *why);
 };
 
-/* Opens the store and starts to load.  `on_failed` is called once when the core cannot
- * go on (damaged store, another leader): the process is to end. */
-enum rc shell_new(const struct shell_config *config,
+/* Opens the store and starts to load.  `on_ready` is called once, when the region is
+ * loaded and served; `on_failed` once when the core cannot go on (damaged store,
+ * another leader): the process is to end.  Both from the loop. */
+enum rc shell_new(const struct shell_config *config, void (*on_ready)(void *arg),
                   void (*on_failed)(void *arg, const struct err *why), void *arg,
                   struct shell **ret, struct err *err);
-/* Waits for what was submitted to the store. */
+/* Waits for what was submitted to the store, and answers who still waits for a reply
+ * with RC_UNREACHABLE.  No shell_command() from within. */
 void shell_free(struct shell *s);
 
 struct event_base *shell_base(const struct shell *s);

@@ -71,6 +71,12 @@ static enum rc read_line(struct auth *a, char *line, const char *path, unsigned 
                        "file %d tokens",
                        path, number, TOKEN_MIN, TOKEN_MAX, AUTH_NAME_MAX, TOKENS_MAX);
     }
+    for (unsigned i = 0; i < a->count; i++) {
+        if (strcmp(a->tokens[i].text, words[0]) == 0) {
+            return err_field(err, RC_INVALID, "token", "repeated_token",
+                             "%s:%u: the token of another line", path, number);
+        }
+    }
     t = &a->tokens[a->count++];
     strcpy(t->text, words[0]);
     strcpy(t->name, words[2]);
@@ -86,10 +92,18 @@ static enum rc read_file(struct auth *a, FILE *f, const char *path, struct err *
     enum rc rc = RC_OK;
 
     if (fstat(fileno(f), &st) != 0 || (st.st_mode & (S_IRWXO | S_IWGRP)) != 0) {
-        return err_set(err, RC_DENIED, "%s: others may read it: chmod 0600", path);
+        return err_set(err, RC_DENIED, "%s: mode lets others in: chmod 0600", path);
     }
     while (rc == RC_OK && fgets(line, sizeof(line), f)) {
-        rc = read_line(a, line, path, ++number, err);
+        number++;
+        if (!strchr(line, '\n') && !feof(f)) {
+            return err_set(err, RC_INVALID, "%s:%u: a line has at most %d bytes", path,
+                           number, LINE_SIZE - 2);
+        }
+        rc = read_line(a, line, path, number, err);
+    }
+    if (rc == RC_OK && ferror(f)) {
+        rc = err_set(err, RC_UNREACHABLE, "%s: cannot be read", path);
     }
     return rc;
 }

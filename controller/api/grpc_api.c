@@ -1,9 +1,9 @@
 #include "controller/api/grpc_api_internal.h"
 
+#include "controller/api/grpc_command.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#define WAIT_MS_DEFAULT 30000
 
 struct grpc_api *grpc_api_of(struct rpc_call *call)
 {
@@ -72,7 +72,7 @@ static void on_waited(void *arg, const struct core_reply *reply)
 {
     struct apply *p = arg;
 
-    if (p->call && reply->err.code != RC_OK && reply->err.code != RC_TIMEOUT) {
+    if (p->call && reply->err.code != RC_OK) {
         rpc_call_finish_err(p->call, &reply->err);
     } else if (p->call) {
         apply_answer(p, reply->applied, reply->missing);
@@ -94,19 +94,46 @@ static void on_applied(void *arg, const struct core_reply *reply)
         if (shell_command(p->api->shell, &wait, on_waited, p) == RC_OK) {
             return;
         }
-        rpc_call_finish(p->call, RPC_RESOURCE_EXHAUSTED, "too many wait", NULL, 0);
+        apply_answer(p, false, ""); /* too many wait; the change is stored */
     } else if (p->call) {
         apply_answer(p, reply->applied, "");
     }
     apply_end(p);
 }
 
-static void on_apply(struct rpc_call *call, const struct rpc_msg *msg)
+static void apply_start(struct rpc_call *call,
+                        const Xgw__Controller__V1__ApplyRequest *request,
+                        struct command *command)
 {
     struct grpc_api *a = grpc_api_of(call);
-    struct command command = { .kind = COMMAND_ENTRIES };
+    struct apply *p = calloc(1, sizeof(*p));
+    struct err err = { 0 };
+    enum rc rc = p ? grpc_command_of_apply(request, command, &err)
+                   : err_set(&err, RC_NO_MEMORY, "no memory");
+
+    if (rc == RC_OK) {
+        p->call = call;
+        p->api = a;
+        p->is_waiting = request->wait_applied && !request->dry_run;
+        p->wait_ms = request->wait_ms ? request->wait_ms : GRPC_WAIT_MS;
+        rpc_call_set_data(call, p);
+        rc = shell_command(a->shell, command, on_applied, p);
+        if (rc != RC_OK) {
+            err_set(&err, rc, "too many requests are waiting: try again");
+        }
+    }
+    if (rc != RC_OK) {
+        rpc_call_set_data(call, NULL);
+        free(p);
+        rpc_call_finish_err(call, &err);
+    }
+    blob_unref(command->entries.ops);
+}
+
+static void on_apply(struct rpc_call *call, const struct rpc_msg *msg)
+{
+    struct command command = { 0 };
     const Xgw__Controller__V1__ApplyRequest *request;
-    struct apply *p = NULL;
 
     rpc_call_set_data(call, NULL);
     if (!grpc_api_allow(call, ROLE_OPERATOR, command.who)) {
@@ -114,34 +141,10 @@ static void on_apply(struct rpc_call *call, const struct rpc_msg *msg)
     }
     request = GRPC_TAKE(Xgw__Controller__V1__ApplyRequest, call,
                         xgw__controller__v1__apply_request__descriptor, msg);
-    if (request && strlen(request->request_id) >= sizeof(command.request_id)) {
-        rpc_call_finish(call, RPC_INVALID_ARGUMENT, "request_id: at most 63 bytes",
-                        NULL, 0);
-        request = NULL;
-    }
     if (request) {
-        p = calloc(1, sizeof(*p));
-        strcpy(command.request_id, request->request_id);
-        command.dry_run = request->dry_run;
-        command.confirm = request->confirm;
-        command.entries.create_only = request->create_only;
-        command.entries.ops = blob_copy(request->ops.data, request->ops.len);
+        apply_start(call, request, &command);
     }
-    if (p) {
-        p->call = call;
-        p->api = a;
-        p->is_waiting = request->wait_applied;
-        p->wait_ms = request->wait_ms ? request->wait_ms : WAIT_MS_DEFAULT;
-        rpc_call_set_data(call, p);
-    }
-    rpc_arena_reset(&a->arena);
-    if (request && (!p || !command.entries.ops ||
-                    shell_command(a->shell, &command, on_applied, p) != RC_OK)) {
-        rpc_call_set_data(call, NULL);
-        free(p);
-        rpc_call_finish(call, RPC_RESOURCE_EXHAUSTED, "no memory", NULL, 0);
-    }
-    blob_unref(command.entries.ops);
+    rpc_arena_reset(&grpc_api_of(call)->arena);
 }
 
 static void on_apply_closed(struct rpc_call *call, const struct rpc_status *status)

@@ -3,6 +3,8 @@
  * filling up. */
 #include "controller/api/grpc_api_internal.h"
 
+#include "controller/api/grpc_command.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +14,9 @@ struct import {
     struct rpc_call *call; /* null once it is closed */
     struct grpc_api *api;
     uint32_t in_flight;
-    bool is_over; /* refused, or the client sends no more */
+    bool is_over;     /* no more batches are taken */
+    bool is_finished; /* the call was told its end: nothing is sent any more */
+    struct err end;   /* why it is over, told once nothing is in flight */
     char who[AUTH_NAME_MAX + 1];
 };
 
@@ -50,58 +54,43 @@ static void send_reply(struct import *im, const struct core_reply *reply,
     }
 }
 
+/* The end, once each batch before it has its answer. */
+static void finish_if_done(struct import *im)
+{
+    if (im->call && im->is_over && im->in_flight == 0 && !im->is_finished) {
+        im->is_finished = true;
+        rpc_call_finish_err(im->call, &im->end);
+    }
+}
+
 static void on_reply(void *arg, const struct core_reply *reply)
 {
     struct import_batch *b = arg;
     struct import *im = b->import;
-    bool is_refused = reply->err.code != RC_OK;
 
     im->in_flight--;
-    /* Behind the first refusal there is nothing to say: the core refuses what follows
-     * it as a gap in the import. */
-    if (im->call && !(im->is_over && is_refused)) {
+    if (im->call && !im->is_finished) {
         send_reply(im, reply, b->next_line);
+        if (reply->err.code != RC_OK) {
+            /* The last answer: the core refuses what follows as a gap. */
+            im->is_over = true;
+            im->is_finished = true;
+            rpc_call_finish(im->call, RPC_OK, NULL, NULL, 0);
+        } else if (!im->is_over) {
+            rpc_call_resume(im->call);
+        }
     }
-    if (im->call && is_refused && !im->is_over) {
-        im->is_over = true;
-        rpc_call_finish(im->call, RPC_OK, NULL, NULL, 0);
-    } else if (im->call && im->is_over && im->in_flight == 0) {
-        rpc_call_finish(im->call, RPC_OK, NULL, NULL, 0);
-    } else if (im->call && !im->is_over) {
-        rpc_call_resume(im->call);
-    }
+    finish_if_done(im);
     free(b);
     import_drop(im);
-}
-
-static enum rc to_command(const Xgw__Controller__V1__ImportRequest *request,
-                          struct command *command, struct err *err)
-{
-    if (request->input_digest.len != sizeof(command->entries.import_digest)) {
-        return err_field(err, RC_INVALID, "input_digest", "length", "not 16 bytes");
-    }
-    if (request->first_line == 0 || request->next_line <= request->first_line) {
-        return err_field(err, RC_RANGE, "next_line", "line_order", "lines %llu to %llu",
-                         (unsigned long long)request->first_line,
-                         (unsigned long long)request->next_line);
-    }
-    command->kind = COMMAND_ENTRIES;
-    command->confirm = request->confirm;
-    command->entries.create_only = request->create_only;
-    memcpy(command->entries.import_digest, request->input_digest.data, 16);
-    command->entries.import_first_line = request->first_line;
-    command->entries.import_next_line = request->next_line;
-    command->entries.ops = blob_copy(request->ops.data, request->ops.len);
-    return command->entries.ops ? RC_OK : err_set(err, RC_NO_MEMORY, "no memory");
 }
 
 static void submit(struct import *im, const Xgw__Controller__V1__ImportRequest *request)
 {
     struct command command = { 0 };
-    struct err err = { 0 };
     struct import_batch *b = malloc(sizeof(*b));
-    enum rc rc = b ? to_command(request, &command, &err)
-                   : err_set(&err, RC_NO_MEMORY, "no memory");
+    enum rc rc = b ? grpc_command_of_import(request, &command, &im->end)
+                   : err_set(&im->end, RC_NO_MEMORY, "no memory");
 
     if (rc == RC_OK) {
         b->import = im;
@@ -111,12 +100,15 @@ static void submit(struct import *im, const Xgw__Controller__V1__ImportRequest *
             rpc_call_pause(im->call);
         }
         rc = shell_command(im->api->shell, &command, on_reply, b);
-        im->in_flight -= rc != RC_OK;
+        if (rc != RC_OK) {
+            im->in_flight--;
+            err_set(&im->end, rc, "too many requests are waiting: try again");
+        }
     }
     if (rc != RC_OK) {
         free(b);
         im->is_over = true;
-        rpc_call_finish_err(im->call, &err);
+        finish_if_done(im);
     }
     blob_unref(command.entries.ops);
 }
@@ -134,8 +126,9 @@ static void on_message(struct rpc_call *call, const struct rpc_msg *msg)
                         xgw__controller__v1__import_request__descriptor, msg);
     if (request) {
         submit(im, request);
-    } else {
+    } else { /* rpc_pb_take() has ended the call */
         im->is_over = true;
+        im->is_finished = true;
     }
     rpc_arena_reset(&a->arena);
 }
@@ -164,11 +157,9 @@ static void on_half_close(struct rpc_call *call)
 {
     struct import *im = rpc_call_data(call);
 
-    if (im && !im->is_over) {
+    if (im) {
         im->is_over = true;
-        if (im->in_flight == 0) {
-            rpc_call_finish(call, RPC_OK, NULL, NULL, 0);
-        }
+        finish_if_done(im);
     }
 }
 

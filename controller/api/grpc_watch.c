@@ -31,7 +31,8 @@ void grpc_watch_event(void *ctx, const struct store_event *event)
     uint64_t seq;
 
     for (uint32_t i = 0; i < event->kv_count; i++) {
-        if (!record_is_journal(&event->kvs[i], &seq)) {
+        /* Folded records are deleted: no change of the region. */
+        if (!event->kvs[i].value || !record_is_journal(&event->kvs[i], &seq)) {
             continue;
         }
         for (struct watch *w = a->watches; w; w = w->next) {

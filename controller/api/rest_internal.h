@@ -1,8 +1,18 @@
-/* rest_internal - shared by the files of rest: rest.c (server, dispatch), rest_json.c
- * (objects), rest_objects.c, rest_tenants.c, rest_status.c (handlers). */
+/* rest_internal - shared by the files of rest:
+ *
+ *   rest.c          the server: requests to handlers
+ *   rest_conn.c     connections: TLS, bound, deadlines
+ *   rest_ask.c      what a request says: query, headers, body
+ *   rest_reply.c    answers: JSON, problem details
+ *   rest_command.c  commands, waits, merge patches
+ *   rest_json.c     objects as JSON; rest_batch.c: entries as JSON
+ *   rest_objects.c, rest_tenants.c, rest_status.c: handlers
+ *   rest_routes.c   the table of the API
+ */
 #pragma once
 
 #include "controller/api/rest.h"
+#include "controller/api/rest_path.h"
 #include "proto/model/entry_text.h"
 
 #include <event2/buffer.h>
@@ -10,16 +20,18 @@
 #include <event2/http.h>
 #include <event2/keyvalq_struct.h>
 #include <jansson.h>
+#include <time.h>
 
-#define REST_BODY_MAX    (4u << 20)
-#define REST_HEADERS_MAX 16384
-#define REST_OPEN_MAX    1024 /* requests at once */
-#define REST_PARAMS      2
-#define REST_PARAM_SIZE  128
-#define REST_PAGE_SIZE   100 /* default; at most REST_PAGE_MAX */
-#define REST_PAGE_MAX    1000
-#define REST_WAIT_MS     30000 /* default of ?waitMs */
-#define REST_WAIT_MS_MAX 600000
+#define REST_BODY_MAX        (4u << 20)
+#define REST_HEADERS_MAX     16384
+#define REST_CONNECTIONS_MAX 512 /* each has at most one request open */
+#define REST_PAGE_SIZE       100 /* default; at most REST_PAGE_MAX */
+#define REST_PAGE_MAX        1000
+#define REST_WAIT_MS         30000 /* default of ?waitMs */
+#define REST_WAIT_MS_MAX     600000
+#define REST_PATCH_RETRIES   8
+#define REST_PAGE_KEY_MAX    63
+#define REST_PAGE_TOKEN_SIZE (2 * REST_PAGE_KEY_MAX + 1)
 
 struct rest_request;
 
@@ -29,16 +41,23 @@ struct rest_route {
     const char *path;  /* "/v1/tenants/{vni}"; each {…} matches one segment */
     enum role role;    /* least; ROLE_NONE: nobody is asked */
     bool needs_region; /* 503 while it is still being loaded */
+    const char *query; /* parameters that it takes, separated by spaces; null: none */
     void (*handle)(struct rest_request *r);
 };
 
 extern const struct rest_route rest_routes[];
 extern const unsigned rest_route_count;
 
+struct rest_conn;
+
 struct rest {
     struct rest_config config;
     struct evhttp *http;
     void *tls; /* SSL_CTX, or null */
+    struct timespec tls_stamp[2];
+    struct rest_conn *conns;
+    unsigned conn_count;
+    struct event *sweep;
     struct rest_request *open;
     unsigned open_count;
     uint64_t requests_total;
@@ -48,7 +67,7 @@ struct rest {
 struct rest_request {
     struct rest_request *next;
     struct rest *rest;
-    struct evhttp_request *http; /* null once the client is gone */
+    struct evhttp_request *http;
     struct evhttp_connection *connection;
     const struct rest_route *route;
     char params[REST_PARAMS][REST_PARAM_SIZE]; /* decoded, in the path's order */
@@ -57,33 +76,78 @@ struct rest_request {
     json_t *body; /* of requests that have a JSON body; see rest_body() */
     /* while a command is in the core */
     struct core_reply reply;
-    void (*render)(struct rest_request *r);
     uint32_t wait_ms;
     bool is_waiting;
+    bool dry_run;
+    bool is_batch; /* problems name the entry's line */
+    bool is_patch;
+    unsigned retries_left; /* of a patch */
 };
 
-/* ---- answering: exactly one of these for each request, which is gone afterwards ----
- */
+/* ---- connections (rest_conn.c) ---- */
 
-/* Takes `body` (null: no content). */
+enum rc rest_conns_start(struct rest *rest, struct err *err);
+void rest_conns_stop(struct rest *rest); /* after evhttp_free() */
+/* A complete request came: no deadline while it is answered.  False: one connection too
+ * many, or one that has no TLS where it should. */
+bool rest_conn_asked(struct rest *rest, struct evhttp_connection *connection);
+void rest_conn_answered(struct rest *rest, struct evhttp_request *http);
+void rest_conn_closed(struct rest *rest, struct evhttp_connection *connection);
+
+void rest_request_free(struct rest_request *r);
+
+/* ---- answering: exactly one for each request, which is gone afterwards ---- */
+
+/* Takes `body`. */
 void rest_reply_json(struct rest_request *r, int status, json_t *body);
 void rest_reply_text(struct rest_request *r, int status, const char *type,
                      const void *text, size_t len);
+/* 200 with JSON; frees `text`. */
+void rest_reply_buf(struct rest_request *r, struct buf *text);
+/* Before the answer: the revision that If-Match compares with. */
+void rest_set_etag(struct rest_request *r, uint64_t revision);
+
 /* Problem details; the status follows from err->code. */
 void rest_problem(struct rest_request *r, const struct err *err);
 /* The same with the place of the bad entry ("line", 1-based); 0: none. */
 void rest_problem_at(struct rest_request *r, const struct err *err, uint64_t line);
+/* What only HTTP has words for, with a code of its own; `rule` may be null. */
+void rest_refuse(struct rest_request *r, int status, const char *code, const char *rule,
+                 const char *detail);
+/* In pieces, for problems with more members.  rest_problem_send() takes `problem`. */
+json_t *rest_problem_json(int status, const char *code, const char *detail);
+json_t *rest_problem_of(const struct err *err, int status);
+void rest_problem_send(struct rest_request *r, json_t *problem);
 int rest_status_of(enum rc rc);
+/* A string even of what is no UTF-8. */
+json_t *rest_text_json(const char *text);
 
 /* ---- asking ---- */
 
-/* The value of a query parameter, or null. */
+/* Only parameters of the route's list, each once, each printable text. */
+enum rc rest_query_check(const struct rest_request *r, struct err *err);
+/* The value of a query parameter or header, or null. */
 const char *rest_query(const struct rest_request *r, const char *name);
+const char *rest_header(const struct rest_request *r, const char *name);
 /* "true" or "1"; absent is false; anything else is an error. */
 enum rc rest_query_bool(const struct rest_request *r, const char *name, bool *ret,
                         struct err *err);
+/* Absent: `*io` stays. */
 enum rc rest_query_u32(const struct rest_request *r, const char *name, uint32_t min,
                        uint32_t max, uint32_t *io, struct err *err);
+/* The VNI of the path; false: answered. */
+bool rest_path_vni(struct rest_request *r, uint32_t *ret);
+
+/* A page of a list: begins with `key`, which the token of the page before gave. */
+struct rest_page {
+    uint32_t size;
+    uint8_t key_len; /* 0: begin */
+    uint8_t key[REST_PAGE_KEY_MAX];
+};
+/* Keys of this list have `least` to `most` bytes.  False: answered. */
+bool rest_page_read(struct rest_request *r, uint8_t least, uint8_t most,
+                    struct rest_page *ret);
+void rest_page_token(const void *key, size_t len, char ret[REST_PAGE_TOKEN_SIZE]);
 
 /* The body as one JSON object without repeated keys; borrowed.  Null: answered. */
 json_t *rest_body(struct rest_request *r);
@@ -93,14 +157,17 @@ const char *rest_body_bytes(struct rest_request *r, size_t *ret_len);
 /* Fills in what every mutation takes: who, requestId, dryRun, confirm, If-Match. */
 enum rc rest_command_init(struct rest_request *r, struct command *command,
                           struct err *err);
-/* Gives the command to the core and later calls `render`, with r->reply, unless it
- * failed, which is answered as a problem.  Honours ?wait=applied: then render comes
- * after the wait, with r->reply.applied and .missing. */
-void rest_command(struct rest_request *r, struct command *command,
-                  void (*render)(struct rest_request *r));
-/* The usual render: revision, counts, state ("applied" or "pending"); 202 where a wait
- * ended before everybody had it. */
+/* Gives the command to the core and answers with what comes of it; honours
+ * ?wait=applied. */
+void rest_command(struct rest_request *r, struct command *command);
+/* Revision, counts and state of r->reply; 202 where a wait ended before everybody had
+ * it. */
 void rest_render_change(struct rest_request *r);
+/* `current` (taken) with the body merged in, as RFC 7396 says; null: answered.  Unless
+ * the client said If-Match, the command is bound to `revision`, which `current` is of,
+ * and when that was overtaken, the route's handler is called again. */
+json_t *rest_patched(struct rest_request *r, json_t *current, uint64_t revision,
+                     struct command *command);
 
 /* ---- objects as JSON; keys are the fields' names in proto/model/object.h ---- */
 
@@ -114,21 +181,34 @@ json_t *rest_cluster_json(const struct cluster *c);
 json_t *rest_node_json(const struct node *n);
 json_t *rest_ip_json(const struct ip *ip); /* null for no address */
 
+/* ---- entries as JSON (rest_batch.c) ---- */
+
+/* Reads `json` (taken) by the one parser of entries (proto/model/entry_text.h). */
+enum rc rest_entry_parse(json_t *json, enum entry_op *ret_op, struct entry *ret,
+                         struct err *err);
+/* NDJSON to a batch; on failure `*ret_line` is the bad line (1-based) or 0. */
+enum rc rest_batch_read(const char *text, size_t len, struct blob **ret,
+                        uint64_t *ret_line, struct err *err);
+
 /* ---- handlers ---- */
 
 void rest_get_region(struct rest_request *r);
 void rest_put_region(struct rest_request *r);
+void rest_patch_region(struct rest_request *r);
 void rest_list_clusters(struct rest_request *r);
 void rest_get_cluster(struct rest_request *r);
 void rest_put_cluster(struct rest_request *r);
+void rest_patch_cluster(struct rest_request *r);
 void rest_delete_cluster(struct rest_request *r);
 void rest_list_nodes(struct rest_request *r);
 void rest_get_node(struct rest_request *r);
 void rest_put_node(struct rest_request *r);
+void rest_patch_node(struct rest_request *r);
 void rest_delete_node(struct rest_request *r);
 void rest_list_tenants(struct rest_request *r);
 void rest_get_tenant(struct rest_request *r);
 void rest_put_tenant(struct rest_request *r);
+void rest_patch_tenant(struct rest_request *r);
 void rest_delete_tenant(struct rest_request *r);
 void rest_list_routes(struct rest_request *r);
 void rest_get_route(struct rest_request *r);

@@ -54,7 +54,7 @@ static void read_text(struct members *m, const char *key, char *to, size_t size)
     }
     if (json_string_length(value) >= size ||
         strlen(json_string_value(value)) != json_string_length(value)) {
-        fail(m, key, "length", "too long");
+        fail(m, key, "name_length", "too long");
         return;
     }
     strcpy(to, json_string_value(value));
@@ -103,7 +103,7 @@ static void read_name(struct members *m, const char *name, char *to, size_t size
     to[0] = '\0';
     read_text(m, "name", to, size);
     if (name && strlen(name) >= size) {
-        fail(m, "name", "length", "too long");
+        fail(m, "name", "name_length", "too long");
     } else if (name && to[0] != '\0' && strcmp(to, name) != 0) {
         fail(m, "name", "name_differs", "not the name in the path");
     } else if (name) {
@@ -158,7 +158,7 @@ enum rc rest_region_parse(json_t *json, struct region *ret, struct err *err)
     skip(&m, "revision");
     sources = member(&m, "underlay_sources", JSON_ARRAY, "not an array");
     if (sources && json_array_size(sources) > UNDERLAY_SOURCES_MAX) {
-        fail(&m, "underlay_sources", "length", "too many");
+        fail(&m, "underlay_sources", "list_length", "too many");
         sources = NULL;
     }
     json_array_foreach(sources, i, item)
@@ -268,7 +268,7 @@ enum rc rest_node_parse(json_t *json, const char *name, struct node *ret,
     skip(&m, "revision");
     uplinks = member(&m, "uplinks", JSON_ARRAY, "not an array");
     if (uplinks && json_array_size(uplinks) > UPLINKS_MAX) {
-        fail(&m, "uplinks", "length", "too many");
+        fail(&m, "uplinks", "list_length", "too many");
         uplinks = NULL;
     }
     json_array_foreach(uplinks, i, item)

@@ -1,6 +1,8 @@
 /* Region, clusters and nodes. */
 #include "controller/api/rest_internal.h"
 
+#include "proto/model/name.h"
+
 #include <string.h>
 
 static const struct core *core_of(const struct rest_request *r)
@@ -16,49 +18,173 @@ static void not_found(struct rest_request *r, const char *kind)
     rest_problem(r, &err);
 }
 
-static void add_revision(const struct rest_request *r, json_t *json, const char *kind,
-                         const char *name)
+static uint64_t add_revision(const struct rest_request *r, json_t *json,
+                             const char *kind, const char *name)
 {
     uint64_t revision = core_object_revision(core_of(r), kind, name);
 
     json_object_set_new(json, "revision", json_integer((json_int_t)revision));
+    return revision;
+}
+
+static void send_object(struct rest_request *r, json_t *json)
+{
+    rest_set_etag(r, (uint64_t)json_integer_value(json_object_get(json, "revision")));
+    rest_reply_json(r, 200, json);
+}
+
+/* The path's name, where it could be none of a page of names: answered. */
+static bool name_fits(struct rest_request *r)
+{
+    struct err err = { 0 };
+
+    if (name_check(r->params[0], NODE_NAME_MAX, "name", &err) != RC_OK) {
+        rest_problem(r, &err);
+        return false;
+    }
+    return true;
+}
+
+static void send_page(struct rest_request *r, json_t *items, const char *next)
+{
+    json_t *json = json_pack("{s:o}", "items", items);
+    char token[REST_PAGE_TOKEN_SIZE];
+
+    if (json && next) {
+        rest_page_token(next, strlen(next), token);
+        json_object_set_new(json, "next_page_token", json_string(token));
+    }
+    rest_reply_json(r, 200, json);
+}
+
+/* Names are in order: whether this one comes before the page. */
+static bool is_before(const struct rest_page *page, const char *name)
+{
+    char key[REST_PAGE_KEY_MAX + 1] = "";
+
+    memcpy(key, page->key, page->key_len);
+    return strcmp(name, key) < 0;
 }
 
 /* ---- region ---- */
 
+/* Takes `json`. */
+static void put_region(struct rest_request *r, struct command *command, json_t *json)
+{
+    struct region region;
+    struct err err = { 0 };
+    enum rc rc = rest_region_parse(json, &region, &err);
+
+    json_decref(json);
+    command->kind = COMMAND_PUT_REGION;
+    command->region = &region;
+    if (rc == RC_OK) {
+        rest_command(r, command);
+    } else {
+        rest_problem(r, &err);
+    }
+}
+
+/* Takes `json`. */
+static void put_cluster(struct rest_request *r, struct command *command, json_t *json)
+{
+    struct err err = { 0 };
+    enum rc rc = rest_cluster_parse(json, r->params[0], &command->cluster, &err);
+
+    json_decref(json);
+    command->kind = COMMAND_PUT_CLUSTER;
+    if (rc == RC_OK) {
+        rest_command(r, command);
+    } else {
+        rest_problem(r, &err);
+    }
+}
+
+/* Takes `json`. */
+static void put_node(struct rest_request *r, struct command *command, json_t *json)
+{
+    struct err err = { 0 };
+    enum rc rc = rest_node_parse(json, r->params[0], &command->node, &err);
+
+    json_decref(json);
+    command->kind = COMMAND_PUT_NODE;
+    if (rc == RC_OK) {
+        rest_command(r, command);
+    } else {
+        rest_problem(r, &err);
+    }
+}
+
+typedef void put_fn(struct rest_request *r, struct command *command, json_t *json);
+
+static void put_object(struct rest_request *r, put_fn *put)
+{
+    struct command command = { 0 };
+    struct err err = { 0 };
+    json_t *body = rest_body(r);
+
+    if (body && rest_command_init(r, &command, &err) == RC_OK) {
+        put(r, &command, json_incref(body));
+    } else if (body) {
+        rest_problem(r, &err);
+    }
+}
+
+/* Takes `current`, of which `revision` is. */
+static void patch_object(struct rest_request *r, json_t *current, uint64_t revision,
+                         put_fn *put)
+{
+    struct command command = { 0 };
+    struct err err = { 0 };
+
+    if (rest_command_init(r, &command, &err) != RC_OK) {
+        json_decref(current);
+        rest_problem(r, &err);
+        return;
+    }
+    current = rest_patched(r, current, revision, &command);
+    if (current) {
+        put(r, &command, current);
+    }
+}
+
+static void no_region(struct rest_request *r)
+{
+    struct err err = { 0 };
+
+    err_set(&err, RC_NOT_FOUND, "the region is not described yet: PUT /v1/region");
+    rest_problem(r, &err);
+}
+
 void rest_get_region(struct rest_request *r)
 {
     const struct region *region = core_region(core_of(r));
-    struct err err = { 0 };
     json_t *json;
 
     if (!region) {
-        err_set(&err, RC_NOT_FOUND, "the region is not described yet: PUT /v1/region");
-        rest_problem(r, &err);
+        no_region(r);
         return;
     }
     json = rest_region_json(region);
     add_revision(r, json, "region", "");
-    rest_reply_json(r, 200, json);
+    send_object(r, json);
 }
 
 void rest_put_region(struct rest_request *r)
 {
-    struct command command = { .kind = COMMAND_PUT_REGION };
-    struct region region;
-    struct err err = { 0 };
-    json_t *body = rest_body(r);
+    put_object(r, put_region);
+}
 
-    if (!body) {
+void rest_patch_region(struct rest_request *r)
+{
+    const struct region *region = core_region(core_of(r));
+
+    if (!region) {
+        no_region(r);
         return;
     }
-    if (rest_command_init(r, &command, &err) != RC_OK ||
-        rest_region_parse(body, &region, &err) != RC_OK) {
-        rest_problem(r, &err);
-        return;
-    }
-    command.region = &region;
-    rest_command(r, &command, rest_render_change);
+    patch_object(r, rest_region_json(region),
+                 core_object_revision(core_of(r), "region", ""), put_region);
 }
 
 /* ---- clusters ---- */
@@ -83,40 +209,50 @@ static json_t *cluster_json(const struct rest_request *r, const struct cluster *
 void rest_list_clusters(struct rest_request *r)
 {
     const struct cluster *c;
-    json_t *items = json_array();
+    struct rest_page page;
+    json_t *items;
+    uint32_t i = 0;
 
-    for (uint32_t i = 0; (c = core_cluster_at(core_of(r), i)) != NULL; i++) {
+    if (!rest_page_read(r, 1, CLUSTER_NAME_MAX, &page)) {
+        return;
+    }
+    items = json_array();
+    while ((c = core_cluster_at(core_of(r), i)) != NULL && is_before(&page, c->name)) {
+        i++;
+    }
+    for (; c && json_array_size(items) < page.size;
+         c = core_cluster_at(core_of(r), ++i)) {
         json_array_append_new(items, cluster_json(r, c));
     }
-    rest_reply_json(r, 200, json_pack("{s:o}", "items", items));
+    send_page(r, items, c ? c->name : NULL);
 }
 
 void rest_get_cluster(struct rest_request *r)
 {
     const struct cluster *c = core_cluster_find(core_of(r), r->params[0]);
 
-    if (!c) {
+    if (c) {
+        send_object(r, cluster_json(r, c));
+    } else {
         not_found(r, "cluster");
-        return;
     }
-    rest_reply_json(r, 200, cluster_json(r, c));
 }
 
 void rest_put_cluster(struct rest_request *r)
 {
-    struct command command = { .kind = COMMAND_PUT_CLUSTER };
-    struct err err = { 0 };
-    json_t *body = rest_body(r);
+    put_object(r, put_cluster);
+}
 
-    if (!body) {
-        return;
+void rest_patch_cluster(struct rest_request *r)
+{
+    const struct cluster *c = core_cluster_find(core_of(r), r->params[0]);
+
+    if (c) {
+        patch_object(r, rest_cluster_json(c),
+                     core_object_revision(core_of(r), "cluster", c->name), put_cluster);
+    } else {
+        not_found(r, "cluster");
     }
-    if (rest_command_init(r, &command, &err) != RC_OK ||
-        rest_cluster_parse(body, r->params[0], &command.cluster, &err) != RC_OK) {
-        rest_problem(r, &err);
-        return;
-    }
-    rest_command(r, &command, rest_render_change);
 }
 
 /* Deleting what is not there succeeds at this API (CONTROL, Interfaces). */
@@ -125,12 +261,15 @@ static void delete_object(struct rest_request *r, enum command_kind kind)
     struct command command = { .kind = kind };
     struct err err = { 0 };
 
+    if (!name_fits(r)) {
+        return;
+    }
     if (rest_command_init(r, &command, &err) != RC_OK) {
         rest_problem(r, &err);
         return;
     }
     snprintf(command.name, sizeof(command.name), "%s", r->params[0]);
-    rest_command(r, &command, rest_render_change);
+    rest_command(r, &command);
 }
 
 void rest_delete_cluster(struct rest_request *r)
@@ -198,40 +337,49 @@ static json_t *node_json(const struct rest_request *r, const struct node *n)
 void rest_list_nodes(struct rest_request *r)
 {
     const struct node *n;
-    json_t *items = json_array();
+    struct rest_page page;
+    json_t *items;
+    uint32_t i = 0;
 
-    for (uint32_t i = 0; (n = core_node_at(core_of(r), i)) != NULL; i++) {
+    if (!rest_page_read(r, 1, NODE_NAME_MAX, &page)) {
+        return;
+    }
+    items = json_array();
+    while ((n = core_node_at(core_of(r), i)) != NULL && is_before(&page, n->name)) {
+        i++;
+    }
+    for (; n && json_array_size(items) < page.size; n = core_node_at(core_of(r), ++i)) {
         json_array_append_new(items, node_json(r, n));
     }
-    rest_reply_json(r, 200, json_pack("{s:o}", "items", items));
+    send_page(r, items, n ? n->name : NULL);
 }
 
 void rest_get_node(struct rest_request *r)
 {
     const struct node *n = core_node_find(core_of(r), r->params[0]);
 
-    if (!n) {
+    if (n) {
+        send_object(r, node_json(r, n));
+    } else {
         not_found(r, "node");
-        return;
     }
-    rest_reply_json(r, 200, node_json(r, n));
 }
 
 void rest_put_node(struct rest_request *r)
 {
-    struct command command = { .kind = COMMAND_PUT_NODE };
-    struct err err = { 0 };
-    json_t *body = rest_body(r);
+    put_object(r, put_node);
+}
 
-    if (!body) {
-        return;
+void rest_patch_node(struct rest_request *r)
+{
+    const struct node *n = core_node_find(core_of(r), r->params[0]);
+
+    if (n) {
+        patch_object(r, rest_node_json(n),
+                     core_object_revision(core_of(r), "node", n->name), put_node);
+    } else {
+        not_found(r, "node");
     }
-    if (rest_command_init(r, &command, &err) != RC_OK ||
-        rest_node_parse(body, r->params[0], &command.node, &err) != RC_OK) {
-        rest_problem(r, &err);
-        return;
-    }
-    rest_command(r, &command, rest_render_change);
 }
 
 void rest_delete_node(struct rest_request *r)

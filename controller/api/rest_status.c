@@ -12,15 +12,15 @@ static const struct core *core_of(const struct rest_request *r)
 
 void rest_get_healthz(struct rest_request *r)
 {
-    rest_reply_text(r, 200, "text/plain", "ok\n", 3);
+    rest_reply_text(r, 200, "text/plain; charset=utf-8", "ok\n", 3);
 }
 
 void rest_get_readyz(struct rest_request *r)
 {
     if (core_is_ready(core_of(r))) {
-        rest_reply_text(r, 200, "text/plain", "ready\n", 6);
+        rest_reply_text(r, 200, "text/plain; charset=utf-8", "ready\n", 6);
     } else {
-        rest_reply_text(r, 503, "text/plain", "loading\n", 8);
+        rest_reply_text(r, 503, "text/plain; charset=utf-8", "loading\n", 8);
     }
 }
 
@@ -115,6 +115,7 @@ void rest_get_trace(struct rest_request *r)
     struct trace_hop hops[TRACE_HOPS_MAX];
     const char *dst = rest_query(r, "dst");
     struct err err = { 0 };
+    struct err why = { 0 };
     struct ip ip;
     uint32_t vni = 0;
     uint32_t count;
@@ -125,7 +126,9 @@ void rest_get_trace(struct rest_request *r)
         rc = err_field(&err, RC_INVALID, vni == 0 ? "vni" : "dst", "required",
                        "trace needs vni and dst");
     }
-    rc = rc == RC_OK ? ip_parse(dst, strlen(dst), &ip, &err) : rc;
+    if (rc == RC_OK && ip_parse(dst, strlen(dst), &ip, &why) != RC_OK) {
+        rc = err_field(&err, RC_INVALID, "dst", "ip_syntax", "dst: %s", why.msg);
+    }
     if (rc != RC_OK) {
         rest_problem(r, &err);
         return;
@@ -250,6 +253,11 @@ void rest_get_metrics(struct rest_request *r)
     if (core_is_ready(core)) {
         print_node_metrics(core, &text);
     }
-    rest_reply_text(r, 200, "text/plain; version=0.0.4", text.data, text.len);
+    if (buf_failed(&text)) {
+        rest_refuse(r, 503, "no_memory", NULL, "no memory for the answer");
+    } else {
+        rest_reply_text(r, 200, "text/plain; version=0.0.4; charset=utf-8", text.data,
+                        text.len);
+    }
     buf_fini(&text);
 }

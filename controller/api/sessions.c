@@ -17,6 +17,7 @@ struct session_call {
     uint64_t id;
     char device_id[DEVICE_ID_MAX + 1]; /* "" until known */
     bool is_open;                      /* the core was told */
+    bool is_ended;                     /* what still comes is not listened to */
 };
 
 struct sessions {
@@ -74,6 +75,7 @@ static void on_close(void *ctx, uint64_t session, const struct err *why)
     struct session_call *c = find(ctx, session);
 
     if (c) {
+        c->is_ended = true;
         rpc_call_finish_err(c->call, why);
     }
 }
@@ -97,6 +99,7 @@ static void on_open(struct rpc_call *call)
     c->call = call;
     c->id = ++s->last_id;
     if (!s->is_plain && strlen(name) > DEVICE_ID_MAX) {
+        c->is_ended = true;
         rpc_call_finish(call, RPC_UNAUTHENTICATED, "certificate: common name too long",
                         NULL, 0);
     } else if (!s->is_plain) {
@@ -107,24 +110,43 @@ static void on_open(struct rpc_call *call)
     s->count++;
 }
 
-/* The first HELLO opens the session: with a certificate it must name the same device.
- */
-static bool open_session(struct session_call *c, const struct agent_msg *msg)
+/* Every HELLO names the same device: with TLS the certificate's, else the first one. */
+static bool check_hello(struct session_call *c, const struct agent_hello *hello)
 {
-    if (msg->kind != AGENT_HELLO) {
-        rpc_call_finish(c->call, RPC_FAILED_PRECONDITION, "say HELLO first", NULL, 0);
-        return false;
+    if (c->owner->is_plain && !c->is_open) {
+        strcpy(c->device_id, hello->device_id);
     }
-    if (c->owner->is_plain) {
-        strcpy(c->device_id, msg->hello.device_id);
-    } else if (strcmp(c->device_id, msg->hello.device_id) != 0) {
+    if (c->device_id[0] == '\0') {
         rpc_call_finish(c->call, RPC_UNAUTHENTICATED,
-                        "the device id is not the certificate's common name", NULL, 0);
+                        "a device needs a certificate with its id as common name", NULL,
+                        0);
         return false;
     }
-    c->is_open = true;
-    shell_session_open(c->owner->shell, c->id, c->device_id);
+    if (strcmp(c->device_id, hello->device_id) != 0) {
+        rpc_call_finish(c->call, RPC_UNAUTHENTICATED,
+                        "the device id is not the session's", NULL, 0);
+        return false;
+    }
     return true;
+}
+
+/* The first HELLO opens the session. */
+static bool admit(struct session_call *c, const struct agent_msg *msg)
+{
+    if (c->is_ended) {
+        return false;
+    }
+    if (msg->kind == AGENT_HELLO) {
+        c->is_ended = !check_hello(c, &msg->hello);
+    } else if (!c->is_open) {
+        c->is_ended = true;
+        rpc_call_finish(c->call, RPC_FAILED_PRECONDITION, "say HELLO first", NULL, 0);
+    }
+    if (!c->is_ended && !c->is_open) {
+        c->is_open = true;
+        shell_session_open(c->owner->shell, c->id, c->device_id);
+    }
+    return !c->is_ended;
 }
 
 static void on_message(struct rpc_call *call, const struct rpc_msg *msg)
@@ -136,13 +158,17 @@ static void on_message(struct rpc_call *call, const struct rpc_msg *msg)
     if (!c) {
         return;
     }
+    if (c->is_ended) {
+        return;
+    }
     if (agent_msg_decode(msg->data, msg->len, &m, &err) != RC_OK) {
         log_warn("session ends", "device=%s cause=\"malformed message: %s\"",
                  c->device_id, err.msg);
+        c->is_ended = true;
         rpc_call_finish_err(call, &err);
         return;
     }
-    if (c->is_open || open_session(c, &m)) {
+    if (admit(c, &m)) {
         liveness_beat(c->owner->liveness, c->device_id, shell_now_ms());
         shell_session_message(c->owner->shell, c->id, c->device_id, &m);
     }
