@@ -202,29 +202,15 @@ static void dispatch(struct rest_request *r, const char *path)
     }
 }
 
-/* evhttp hands on what it cannot read without an address. */
-static void refuse_unread(struct rest_request *r)
-{
-    const char *length = rest_header(r, "Content-Length");
-
-    if ((length && strtoull(length, NULL, 10) > REST_BODY_MAX) ||
-        rest_header(r, "Transfer-Encoding")) {
-        refuse_and_close(r, 413, "too_large", "body_size",
-                         "a body has at most 4194304 bytes");
-    } else {
-        refuse_and_close(r, 400, "invalid", "http_syntax",
-                         "no HTTP request, or headers of more than 16384 bytes");
-    }
-}
-
 static void take_request(struct rest_request *r)
 {
     const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(r->http);
     const char *path = uri ? evhttp_uri_get_path(uri) : NULL;
     const char *query = uri ? evhttp_uri_get_query(uri) : NULL;
 
+    /* What evhttp cannot read, or will not (413), it has answered itself. */
     if (!path) {
-        refuse_unread(r);
+        refuse_and_close(r, 400, "invalid", "http_syntax", "no path");
     } else if (query && query[0] &&
                (strstr(query, "%00") ||
                 evhttp_parse_query_str(query, &r->query) != 0)) {

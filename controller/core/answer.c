@@ -62,6 +62,25 @@ static void finish(struct core *c, struct pending *p)
     queue_answer(c);
 }
 
+static bool is_same_object(const struct object_change *a, const struct object_change *b)
+{
+    return a->kind != COMMAND_ENTRIES && b->kind != COMMAND_ENTRIES &&
+           strcmp(object_kind(a->kind), object_kind(b->kind)) == 0 &&
+           strcmp(object_change_name(a), object_change_name(b)) == 0;
+}
+
+/* The tip has the object as in flight; now it has a revision that callers can know,
+ * unless one behind changes it again. */
+static void settle_object(struct core *c, const struct pending *p, uint64_t revision)
+{
+    for (const struct pending *q = p->next; q; q = q->next) {
+        if (is_in_flight(q) && is_same_object(&p->object, &q->object)) {
+            return;
+        }
+    }
+    core_must(objects_apply(&c->tip_objects, &p->object, revision));
+}
+
 void queue_event(struct core *c, const struct store_event *ev)
 {
     struct pending *p = c->queue.head;
@@ -81,6 +100,7 @@ void queue_event(struct core *c, const struct store_event *ev)
     c->committed_seq = p->seq;
     if (p->object.kind != COMMAND_ENTRIES) {
         commit_object(c, ev->revision, &p->object);
+        settle_object(c, p, ev->revision);
     }
     results_commit(c, &p->command, ev->revision, p->seq, &p->reply.counts, &p->changes);
     commit_changes(c, ev->revision, p->tag, &p->changes);
