@@ -662,6 +662,25 @@ START_TEST(a_device_with_a_newer_term_ends_the_link_and_is_read_back_first)
 }
 END_TEST
 
+START_TEST(a_new_conversation_voids_the_wishes_of_the_old)
+{
+    struct rig r;
+
+    start(&r);
+    batch(&r, 1, 5, vms(BATCH_PUT, 1, 2, 1));
+    done(&r, 0, RC_NO_MEMORY, NULL, 0);
+    ck_assert_uint_eq(r.ack.exception_count, 2);
+    link_down(&r);
+    tick_at(&r, r.now_ms + 10000);
+    link_up(&r);
+    assign(&r);
+    tick_at(&r, r.now_ms + 100000); /* the controller has compared, and wants neither */
+    ck_assert_uint_eq(r.write_count, 1);
+    ck_assert_uint_eq(session_status(r.session).exception_count, 0);
+    rig_fini(&r);
+}
+END_TEST
+
 START_TEST(no_answer_to_hello_is_not_waited_for_for_ever)
 {
     struct rig r;
@@ -699,6 +718,7 @@ int main(void)
     tcase_add_test(tc, a_configuration_goes_to_the_device_once_and_before_the_tables);
     tcase_add_test(tc, beats_come_as_often_as_was_said_and_carry_the_last_totals);
     tcase_add_test(tc, a_device_with_a_newer_term_ends_the_link_and_is_read_back_first);
+    tcase_add_test(tc, a_new_conversation_voids_the_wishes_of_the_old);
     tcase_add_test(tc, no_answer_to_hello_is_not_waited_for_for_ever);
     return unit_run("session", tc);
 }

@@ -217,6 +217,61 @@ START_TEST(a_device_that_does_not_answer_gets_no_more_than_the_window)
 }
 END_TEST
 
+/* Desired goes to `ops`, which this takes, and so does sync. */
+static void change(struct pair *p, struct sync *s, uint64_t revision, struct blob *ops)
+{
+    ck_assert_int_eq(table_set_apply(p->desired, ops->data, ops->len, NULL, NULL, NULL),
+                     RC_OK);
+    sync_change(s, revision, ops);
+    blob_unref(ops);
+}
+
+static uint8_t next_op(struct sync *s)
+{
+    struct batch_reader r;
+    struct batch_run run = { 0 };
+    struct ctl_msg m;
+
+    ck_assert(sync_next(s, &m));
+    ck_assert_int_eq(m.kind, CTL_BATCH);
+    r = batch_reader_of(m.batch.ops->data, m.batch.ops->len);
+    ck_assert(batch_next(&r, &run));
+    ctl_msg_fini(&m);
+    return run.op;
+}
+
+START_TEST(a_delete_is_passed_on_to_where_a_put_went_before_it_was_known_to_be_empty)
+{
+    struct agent_hello hello = { .device_id = "gw", .boot_id = 1, .ready = true };
+    struct digests_item item = { .of.table = TABLE_VM_NC };
+    struct agent_digests d = { .items = &item, .item_count = 1 };
+    struct batch_writer w;
+    struct ctl_msg m;
+    struct pair p;
+    struct sync *s;
+
+    pair_init(&p, 8);
+    pair_change(&p, some_vms(7, 1, 10, NC_NEW));
+    s = sync_new(p.desired, 5);
+    hello.root[TABLE_VM_NC] = (struct digest){ 1, 1 };
+    sync_start(s, &hello);
+    ck_assert(sync_next(s, &m));
+    ck_assert_int_eq(m.kind, CTL_QUERY);
+    d.query_id = m.query.query_id;
+    change(&p, s, 6, some_vms(7, 50, 1, NC_NEW));
+    ck_assert_uint_eq(next_op(s), BATCH_PUT);
+    ck_assert_int_eq(sync_digests(s, &d, NULL), RC_OK); /* holds nothing */
+    batch_writer_init(&w);
+    add_vm(&w, ENTRY_DELETE, 7, 50, 0);
+    change(&p, s, 7, finish(&w));
+    ck_assert_uint_eq(next_op(s), BATCH_DELETE);
+    ck_assert_uint_eq(next_op(s), BATCH_PUT); /* the ten */
+    ck_assert(!sync_next(s, &m));
+    sync_free(s);
+    pair_fini(&p);
+}
+END_TEST
+
 START_TEST(an_answer_to_nothing_that_was_asked_is_refused)
 {
     struct pair p;
@@ -355,6 +410,8 @@ int main(void)
     tcase_add_test(tc, equal_tables_cost_a_hello_and_an_assignment);
     tcase_add_test(tc, a_change_is_forwarded_as_it_is_and_nothing_else);
     tcase_add_test(tc, a_device_that_does_not_answer_gets_no_more_than_the_window);
+    tcase_add_test(
+        tc, a_delete_is_passed_on_to_where_a_put_went_before_it_was_known_to_be_empty);
     tcase_add_test(tc, an_answer_to_nothing_that_was_asked_is_refused);
     tcase_add_test(tc,
                    one_wrong_entry_in_two_million_is_found_and_repaired_within_64_kib);
