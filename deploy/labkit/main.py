@@ -3,6 +3,7 @@
 installed and the programs are built."""
 
 import argparse
+import fcntl
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import time
 import commands
 import net
 import picture
+import plan
 import steps
 import system
 import traffic
@@ -119,6 +121,18 @@ def cmd_status(demo, args):
     return 0 if there and alive and not dead else 1
 
 
+def lock_machine():
+    """One lab command at a time, whichever clone it is of: namespaces are the machine's.
+    Held until this process ends."""
+    lock = open("/run/lock/%s-lab.lock" % plan.PREFIX, "w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise system.SystemError_("another deploy/lab is at work on this machine; "
+                                  "XGW_LAB_PREFIX=name makes one beside it") from None
+    return lock
+
+
 def main():
     p = argparse.ArgumentParser(prog="deploy/lab", description="a region on one machine: "
                                 "kernel VXLAN NCs, two x86 clusters, a controller")
@@ -137,6 +151,7 @@ def main():
         steps.REPO, "../shared/data")
     paths = commands.Paths(steps.REPO)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that `finally` cleans up
+    lock = lock_machine() if args.command != "status" else None  # noqa: F841  held
     demo = steps.Demo(paths, data if os.path.isdir(data) else None, args.reference)
     return globals()["cmd_" + args.command](demo, args)
 
