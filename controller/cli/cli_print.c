@@ -1,5 +1,6 @@
 #include "controller/cli/cli_print.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,19 +162,50 @@ static bool is_plain(const char *text)
            !is_reserved(text);
 }
 
-/* A double-quoted YAML scalar takes JSON's escapes. */
+/* One character of valid UTF-8; returns its bytes. */
+static size_t decode(const unsigned char *p, uint32_t *ret)
+{
+    size_t n = p[0] < 0x80 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+    uint32_t c = n == 1 ? p[0] : p[0] & (0x7fu >> n);
+
+    for (size_t i = 1; i < n; i++) {
+        c = c << 6 | (p[i] & 0x3f);
+    }
+    *ret = c;
+    return n;
+}
+
+/* Raw where YAML 1.2 (5.1) takes it and no reader breaks a line at it. */
+static bool is_printable(uint32_t c)
+{
+    return (c >= 0x20 && c < 0x7f) || (c >= 0xa0 && c != 0x2028 && c != 0x2029 &&
+                                       c != 0xfeff && c != 0xfffe && c != 0xffff);
+}
+
 static void yaml_string(const json_t *json, struct buf *to)
 {
-    char *quoted;
+    const unsigned char *p = (const unsigned char *)json_string_value(json);
+    const unsigned char *end = p + json_string_length(json);
+    uint32_t c;
 
-    if (is_plain(json_string_value(json)) &&
-        strlen(json_string_value(json)) == json_string_length(json)) {
-        buf_text(to, json_string_value(json));
+    if (is_plain((const char *)p)) {
+        buf_text(to, (const char *)p);
         return;
     }
-    quoted = json_dumps(json, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
-    buf_text(to, quoted ? quoted : "\"\"");
-    free(quoted);
+    buf_text(to, "\"");
+    for (size_t n; p < end; p += n) {
+        n = decode(p, &c);
+        if (c == '"' || c == '\\') {
+            buf_printf(to, "\\%c", (int)c);
+        } else if (c == '\n') {
+            buf_text(to, "\\n");
+        } else if (is_printable(c)) {
+            buf_add(to, p, n);
+        } else {
+            buf_printf(to, "\\u%04X", c);
+        }
+    }
+    buf_text(to, "\"");
 }
 
 static void indent(struct buf *to, unsigned depth)
@@ -192,7 +224,6 @@ static bool is_block(const json_t *json)
 static void yaml_value(const json_t *json, unsigned depth, bool is_inline,
                        struct buf *to);
 
-/* Text above ASCII in keys goes the same way as in values. */
 static void yaml_key(const char *key, struct buf *to)
 {
     json_t *text = json_string(key);
