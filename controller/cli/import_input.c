@@ -11,7 +11,7 @@
 /* Everything that `from` gives, in a nameless file; -1 and errno on failure. */
 static int spool(int from)
 {
-    static char bytes[1 << 16];
+    char bytes[1 << 16];
     int to = open("/var/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     ssize_t n = 0;
 

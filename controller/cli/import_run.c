@@ -53,7 +53,7 @@ struct run {
     unsigned count;
     unsigned sent;
     uint32_t retry_ms;
-    uint64_t heard_ms; /* when there was an answer last */
+    uint64_t lost_ms; /* since when there was no answer but losses; 0: not lost */
     char authorization[300];
     struct rpc_header header;
 };
@@ -96,7 +96,7 @@ static void flight_done(struct run *r)
     r->head = (r->head + 1) % WINDOW;
     r->count--;
     r->sent -= r->sent > 0;
-    r->heard_ms = now_ms();
+    r->lost_ms = 0;
     r->retry_ms = RETRY_FIRST_MS;
 }
 
@@ -131,7 +131,8 @@ static void lost(struct run *r, const struct rpc_status *status)
         finish(r, why.code);
         return;
     }
-    if (!r->has_begun || now_ms() - r->heard_ms > r->options->patience_ms) {
+    r->lost_ms = r->lost_ms ? r->lost_ms : now_ms();
+    if (!r->has_begun || now_ms() - r->lost_ms >= r->options->patience_ms) {
         finish(r, err_set(r->err, RC_UNREACHABLE, "%s: %s", r->options->address,
                           why.msg[0] ? why.msg : "the stream ended early"));
         return;
@@ -405,7 +406,6 @@ static void on_asked(const struct rpc_status *status, const struct rpc_msg *repl
     }
     next_line = ((const Xgw__Controller__V1__GetImportReply *)msg)->next_line;
     rpc_arena_reset(&r->arena);
-    r->heard_ms = now_ms();
     if (r->has_begun) {
         resume(r, next_line);
     } else {
@@ -505,7 +505,6 @@ enum rc import_run(const struct import_input *in, const struct import_options *o
                      .err = err ? err : &ignored,
                      .arena = { .limit = 1 << 20 },
                      .retry_ms = RETRY_FIRST_MS,
-                     .heard_ms = now_ms(),
                      .header = { .name = "authorization" } };
 
     memset(ret, 0, sizeof(*ret));

@@ -18,9 +18,8 @@ struct import_options {
     const char *token;         /* "": none */
     bool confirm;
     bool create_only;
-    bool restart; /* although the controller has seen this input */
-    uint32_t
-        patience_ms; /* without an answer, before giving up; tries go on until then */
+    bool restart;         /* although the controller has seen this input */
+    uint32_t patience_ms; /* after a loss; tries to come back until then */
 };
 
 struct import_result {

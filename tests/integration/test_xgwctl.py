@@ -5,6 +5,7 @@
 
 Exit codes are those that `xgwctl --help` promises.
 """
+import http.server
 import json
 import os
 import pathlib
@@ -13,6 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -34,13 +36,7 @@ def wait_for(claim, seconds=30):
     while not claim():
         if time.monotonic() > deadline:
             raise AssertionError("not within %d s" % seconds)
-        select_pause(0.02)
-
-
-def select_pause(seconds):
-    """Between two looks at something that has no event to wait for."""
-    import select
-    select.select([], [], [], seconds)
+        time.sleep(0.02)  # between two looks
 
 
 class Controller:
@@ -263,6 +259,110 @@ class Ends(Case):
         done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
         self.assertEqual(done.stdout.split(), ["nodes", "--create-only", "trace"],
                          done.stderr)
+
+
+class Waiting(Case):
+    """A controller of canned answers: nodes that lag are hard to come by."""
+
+    def serve(self, looks_until_applied):
+        class Handler(http.server.BaseHTTPRequestHandler):
+            looks = 0
+
+            def answer(self, status, body):
+                text = json.dumps(body).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            def do_GET(self):
+                if not self.path.startswith("/v1/nodes"):
+                    self.answer(404, {"code": "not_found", "detail": "no"})
+                    return
+                Handler.looks += 1
+                done = Handler.looks >= looks_until_applied
+                self.answer(200, {"items": [
+                    {"name": "gw-1", "status": {"state": "online", "in_sync": done,
+                                                "applied": 5 if done else 4}},
+                    {"name": "gw-2", "status": {"state": "offline", "in_sync": False,
+                                                "applied": 0}}]})
+
+            def do_PUT(self):
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self.answer(200, {"revision": 5, "state": "pending", "changed": 1})
+
+            def do_DELETE(self):
+                self.answer(202, {"revision": 5, "state": "pending", "deleted": 1,
+                                  "missing": "gw-1"})
+
+            def log_message(self, *_):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        self.controller.rest = server.server_address[1]
+
+    REGION = "region: {name: r}\n"
+
+    def test_a_wait_ends_when_online_nodes_have_it(self):
+        self.serve(3)
+        self.ctl("apply", "-f", "-", "--wait=applied", stdin=self.REGION)
+
+    def test_a_wait_that_is_too_short_names_the_nodes(self):
+        self.serve(1 << 30)
+        done = self.ctl("apply", "-f", "-", "--wait=applied", "--wait-ms", 300,
+                        stdin=self.REGION, code=NOT_APPLIED)
+        self.assertIn("within 300 ms by: gw-1\n", done.stderr)
+        self.ctl("apply", "-f", "-", stdin=self.REGION)
+        done = self.ctl("delete", "vm", 1, "10.0.0.1", "--wait=applied",
+                        code=NOT_APPLIED)
+        self.assertIn("gw-1", done.stderr)
+        self.ctl("delete", "vm", 1, "10.0.0.1")
+
+
+class Tls(Case):
+    def certificates(self):
+        def run(*words):
+            subprocess.run(["openssl", *words], cwd=self.folder, check=True,
+                           capture_output=True)
+
+        for ca in ("ca", "other"):
+            run("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
+                "/CN=" + ca, "-keyout", ca + ".key", "-out", ca + ".crt")
+        run("req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=controller", "-keyout",
+            "c.key", "-out", "c.csr")
+        (self.folder / "ext").write_text("subjectAltName=IP:127.0.0.1")
+        run("x509", "-req", "-in", "c.csr", "-CA", "ca.crt", "-CAkey", "ca.key",
+            "-CAcreateserial", "-days", "2", "-extfile", "ext", "-out", "c.crt")
+
+    def test_both_apis_are_encrypted_and_the_certificate_is_checked(self):
+        self.certificates()
+        c, path = self.controller, self.folder
+        log = open(path / "controller.log", "ab")
+        self.addCleanup(log.close)
+        c.process = subprocess.Popen(
+            [CONTROLLER, "--store", path / "region.db", "--rest-listen",
+             "127.0.0.1:%d" % c.rest, "--grpc-listen", "127.0.0.1:%d" % c.grpc,
+             "--tls-ca", path / "ca.crt", "--tls-cert", path / "c.crt", "--tls-key",
+             path / "c.key"], stdout=log, stderr=log)
+
+        def tls(*words, ca="ca.crt", stdin=None):
+            return subprocess.run(
+                [XGWCTL, "--server", "https://127.0.0.1:%d" % c.rest, "--grpc",
+                 "127.0.0.1:%d" % c.grpc, "--ca", path / ca, *map(str, words)],
+                input=stdin, text=True, capture_output=True, timeout=60,
+                env=environment())
+
+        wait_for(lambda: c.alive() and tls("health").returncode == OK)
+        self.assertEqual(tls("apply", "-f", REGION).returncode, OK)
+        vms = self.file("vms.ndjson", [vm(100, i) for i in range(300, 310)])
+        done = tls("import", vms)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertEqual(tls("status", ca="other.crt").returncode, UNREACHABLE)
+        self.assertEqual(tls("import", vms, ca="other.crt").returncode, UNREACHABLE)
 
 
 class Import(Case):
