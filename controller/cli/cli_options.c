@@ -247,10 +247,10 @@ static enum rc load_settings(const struct scan *s, cli_getenv_fn *env, struct er
         default_config(env, path, sizeof(path));
         config = path;
     }
-    argv[argc++] = (char *)(uintptr_t) "xgwctl";
+    argv[argc++] = (char *)"xgwctl";
     if (config[0]) {
-        argv[argc++] = (char *)(uintptr_t) "--config";
-        argv[argc++] = (char *)(uintptr_t)config;
+        argv[argc++] = (char *)"--config";
+        argv[argc++] = (char *)config;
     }
     for (unsigned i = 0; i < KEYS; i++) {
         const char *value =
@@ -259,7 +259,7 @@ static enum rc load_settings(const struct scan *s, cli_getenv_fn *env, struct er
         if (value) {
             snprintf(names[i], sizeof(names[i]), "--%s", keys[i].name);
             argv[argc++] = names[i];
-            argv[argc++] = (char *)(uintptr_t)value;
+            argv[argc++] = (char *)value;
         }
     }
     return config_load(&cli_settings_table, argc, argv, &s->cli->settings, &action,

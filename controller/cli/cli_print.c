@@ -238,9 +238,9 @@ static void yaml_key(const char *key, struct buf *to)
 static void yaml_object(const json_t *json, unsigned depth, bool is_inline,
                         struct buf *to)
 {
-    void *it = json_object_iter((json_t *)(uintptr_t)json);
+    void *it = json_object_iter((json_t *)json);
 
-    for (; it; it = json_object_iter_next((json_t *)(uintptr_t)json, it)) {
+    for (; it; it = json_object_iter_next((json_t *)json, it)) {
         const json_t *value = json_object_iter_value(it);
 
         if (!is_inline) {

@@ -1,7 +1,6 @@
 #include "controller/cli/cli_yaml.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,8 +84,8 @@ static void measure(const json_t *json, size_t *nodes, size_t *bytes)
     {
         measure(item, nodes, bytes);
     }
-    for (it = json_object_iter((json_t *)(uintptr_t)json); it;
-         it = json_object_iter_next((json_t *)(uintptr_t)json, it)) {
+    for (it = json_object_iter((json_t *)json); it;
+         it = json_object_iter_next((json_t *)json, it)) {
         *bytes += strlen(json_object_iter_key(it));
         measure(json_object_iter_value(it), nodes, bytes);
     }

@@ -63,19 +63,18 @@ static enum rc find_format(struct import_input *in, const char *format, struct e
     size_t n = strlen(in->name);
     size_t at = 0;
 
-    if (format && strcmp(format, "csv") == 0) {
-        in->format = IMPORT_CSV;
-    } else if (format && strcmp(format, "ndjson") == 0) {
-        in->format = IMPORT_NDJSON;
-    } else if (format) {
+    if (format && strcmp(format, "csv") != 0 && strcmp(format, "ndjson") != 0) {
         return err_field(err, RC_INVALID, "format", "format",
                          "format '%s': not ndjson or csv", format);
+    }
+    while (at < in->len && strchr("\xef\xbb\xbf \t\r\n", in->text[at])) {
+        at++;
+    }
+    if (format) {
+        in->format = strcmp(format, "csv") == 0 ? IMPORT_CSV : IMPORT_NDJSON;
     } else if (n > 4 && strcmp(in->name + n - 4, ".csv") == 0) {
         in->format = IMPORT_CSV;
     } else {
-        while (at < in->len && strchr("\xef\xbb\xbf \t\r\n", in->text[at])) {
-            at++;
-        }
         in->format = at == in->len || in->text[at] == '{' ? IMPORT_NDJSON : IMPORT_CSV;
     }
     return RC_OK;

@@ -8,11 +8,11 @@
 #include <unistd.h>
 
 #include "controller/cli/import_reader.h"
+#include "controller/cli/import_window.h"
 #include "proto/api/controller.pb-c.h"
 #include "proto/rpc/rpc_pb.h"
 
 #define SERVICE        "/xgw.controller.v1.Controller/"
-#define WINDOW         32 /* batches without an answer: twice what the server takes up */
 #define ASK_MS         10000
 #define PROGRESS_MS    200
 #define RETRY_FIRST_MS 100
@@ -48,10 +48,7 @@ struct run {
     bool reader_ended;     /* everything was taken from it */
     struct err reader_err; /* why it ended, if not at the end of the input */
     uint64_t reader_bad_line;
-    struct import_batch flight[WINDOW]; /* a ring: sent ones first */
-    unsigned head;
-    unsigned count;
-    unsigned sent;
+    struct import_window window;
     uint32_t retry_ms;
     uint64_t lost_ms; /* since when there was no answer but losses; 0: not lost */
     char authorization[300];
@@ -78,24 +75,15 @@ static void finish(struct run *r, enum rc rc)
     }
 }
 
-static struct import_batch *flight_at(struct run *r, unsigned i)
+/* The oldest batch is applied. */
+static void batch_done(struct run *r)
 {
-    return &r->flight[(r->head + i) % WINDOW];
-}
-
-/* Strikes off the oldest batch: it is applied. */
-static void flight_done(struct run *r)
-{
-    struct import_batch *b = flight_at(r, 0);
+    const struct import_batch *b = import_window_at(&r->window, 0);
 
     r->result->entries += b->entry_count;
     r->result->next_line = b->next_line;
     r->result->bytes_done = b->to;
-    blob_unref(b->ops);
-    b->ops = NULL;
-    r->head = (r->head + 1) % WINDOW;
-    r->count--;
-    r->sent -= r->sent > 0;
+    import_window_drop(&r->window);
     r->lost_ms = 0;
     r->retry_ms = RETRY_FIRST_MS;
 }
@@ -122,7 +110,7 @@ static bool is_passing(enum rpc_code code)
 static void lost(struct run *r, const struct rpc_status *status)
 {
     struct timeval wait = { .tv_sec = r->retry_ms / 1000,
-                            .tv_usec = (int)(r->retry_ms % 1000) * 1000 };
+                            .tv_usec = (long)(r->retry_ms % 1000) * 1000 };
     struct err why = { 0 };
 
     rpc_status_to_err(status, &why);
@@ -137,7 +125,7 @@ static void lost(struct run *r, const struct rpc_status *status)
                           why.msg[0] ? why.msg : "the stream ended early"));
         return;
     }
-    r->sent = 0;
+    r->window.sent = 0;
     r->result->reconnects++;
     r->retry_ms = r->retry_ms * 2 > RETRY_MOST_MS ? RETRY_MOST_MS : r->retry_ms * 2;
     event_add(r->on_retry, &wait);
@@ -155,7 +143,7 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
 /* A refused batch: says which line is meant, if it is one. */
 static void refused(struct run *r, const Xgw__Controller__V1__ImportReply *reply)
 {
-    const struct import_batch *b = flight_at(r, 0);
+    const struct import_batch *b = import_window_at(&r->window, 0);
     enum rc rc = reply->code <= RC_BUG ? (enum rc)reply->code : RC_BUG;
 
     if (reply->field[0] || reply->rule[0]) {
@@ -174,7 +162,7 @@ static void refused(struct run *r, const Xgw__Controller__V1__ImportReply *reply
 
 static void take_reply(struct run *r, const Xgw__Controller__V1__ImportReply *reply)
 {
-    if (r->sent == 0) {
+    if (r->window.sent == 0) {
         finish(r, err_set(r->err, RC_BUG, "an answer without a question"));
         return;
     }
@@ -185,10 +173,11 @@ static void take_reply(struct run *r, const Xgw__Controller__V1__ImportReply *re
         refused(r, reply);
         return;
     }
-    if (reply->next_line != flight_at(r, 0)->next_line) {
-        finish(r, err_set(r->err, RC_BUG, "an answer for line %llu, not %llu",
-                          (unsigned long long)reply->next_line,
-                          (unsigned long long)flight_at(r, 0)->next_line));
+    if (reply->next_line != import_window_at(&r->window, 0)->next_line) {
+        finish(r,
+               err_set(r->err, RC_BUG, "an answer for line %llu, not %llu",
+                       (unsigned long long)reply->next_line,
+                       (unsigned long long)import_window_at(&r->window, 0)->next_line));
         return;
     }
     r->result->revision = reply->revision;
@@ -196,7 +185,7 @@ static void take_reply(struct run *r, const Xgw__Controller__V1__ImportReply *re
     r->result->changed += reply->changed;
     r->result->deleted += reply->deleted;
     r->result->unchanged += reply->unchanged;
-    flight_done(r);
+    batch_done(r);
 }
 
 static void on_message(struct rpc_call *call, const struct rpc_msg *msg)
@@ -237,12 +226,12 @@ static void on_closed(struct rpc_call *call, const struct rpc_status *status)
 /* Takes batches from the reader while the window has room. */
 static void take_ahead(struct run *r)
 {
-    while (r->count < WINDOW && !r->reader_ended) {
-        struct import_batch *b = flight_at(r, r->count);
+    while (r->window.count < IMPORT_WINDOW && !r->reader_ended) {
+        struct import_batch *b = import_window_at(&r->window, r->window.count);
 
         switch (import_reader_take(r->reader, b, &r->reader_bad_line, &r->reader_err)) {
         case IMPORT_READ_BATCH:
-            r->count++;
+            r->window.count++;
             break;
         case IMPORT_READ_NOT_YET:
             return;
@@ -288,8 +277,8 @@ static void pump(struct run *r)
         return;
     }
     take_ahead(r);
-    while (r->sent < r->count && rpc_call_is_writable(r->call)) {
-        enum rc rc = send_batch(r, flight_at(r, r->sent));
+    while (r->window.sent < r->window.count && rpc_call_is_writable(r->call)) {
+        enum rc rc = send_batch(r, import_window_at(&r->window, r->window.sent));
 
         if (rc == RC_NO_MEMORY) {
             finish(r, err_set(r->err, rc, "no memory to send a batch"));
@@ -297,10 +286,10 @@ static void pump(struct run *r)
         if (rc != RC_OK) {
             return; /* full: on_writable comes; closing: on_closed comes */
         }
-        r->sent++;
+        r->window.sent++;
         take_ahead(r);
     }
-    if (r->reader_ended && r->count == 0) {
+    if (r->reader_ended && r->window.count == 0) {
         wind_up(r);
     }
 }
@@ -368,11 +357,12 @@ static void begin(struct run *r, uint64_t next_line)
 /* After a break: strikes off what the controller has, and sends the rest again. */
 static void resume(struct run *r, uint64_t next_line)
 {
-    while (r->count > 0 && flight_at(r, 0)->next_line <= next_line) {
-        r->result->unanswered += flight_at(r, 0)->entry_count;
-        flight_done(r);
+    while (r->window.count > 0 &&
+           import_window_at(&r->window, 0)->next_line <= next_line) {
+        r->result->unanswered += import_window_at(&r->window, 0)->entry_count;
+        batch_done(r);
     }
-    r->sent = 0;
+    r->window.sent = 0;
     if (next_line != r->result->next_line &&
         !(next_line == 0 && r->result->next_line == 1)) {
         finish(r, err_set(r->err, RC_CONFLICT,
@@ -450,7 +440,7 @@ static enum rc start(struct run *r)
                                            .keepalive_ms = KEEPALIVE_MS,
                                            .keepalive_timeout_ms =
                                                KEEPALIVE_TIMEOUT_MS };
-    struct timeval tick = { .tv_usec = PROGRESS_MS * 1000 };
+    struct timeval tick = { .tv_usec = PROGRESS_MS * 1000L };
     enum rc rc;
 
     evthread_use_pthreads();
@@ -483,9 +473,7 @@ static void end(struct run *r)
     }
     import_reader_free(r->reader);
     rpc_loop_free(r->loop); /* with the channel and its calls */
-    while (r->count > 0) {
-        blob_unref(flight_at(r, --r->count)->ops);
-    }
+    import_window_fini(&r->window);
     rpc_arena_fini(&r->arena);
     if (r->base) {
         event_base_free(r->base);

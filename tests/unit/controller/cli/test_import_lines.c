@@ -110,8 +110,8 @@ START_TEST(a_line_of_more_than_1024_bytes_is_refused)
     struct import_lines l;
     struct got got;
 
-    memset(text, ' ', sizeof(text));
-    memcpy(text, A "\n" B, strlen(A "\n" B)); /* spaces behind it make it too long */
+    memset(text, ' ', sizeof(text)); /* spaces behind it make the line too long */
+    text[sprintf(text, "%s\n%s", A, B)] = ' ';
     import_lines_init(&l, text, sizeof(text), IMPORT_NDJSON);
     got = next(&l);
     ck_assert_int_ne(got.rc, RC_OK);
