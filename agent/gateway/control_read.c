@@ -28,6 +28,7 @@ void control_fill_status(const struct control *c, Xgw__Gateway__V1__Status *stat
     status->boot_id = d->boot_id;
     status->term = d->term;
     status->applied = d->applied;
+    status->writes = d->writes;
     status->ready = atomic_load(&d->is_ready);
     status->config_digest = d->config_digest;
     status->version = (char *)(uintptr_t)XGW_VERSION;

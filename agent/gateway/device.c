@@ -167,6 +167,7 @@ enum rc device_write(struct device *d, const struct device_write *w,
     if (rc != RC_OK) {
         return rc;
     }
+    d->writes += w->len > 0;
     if (w->revision > 0) {
         d->applied = w->revision;
     }

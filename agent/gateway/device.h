@@ -25,6 +25,7 @@ struct device {
     uint64_t boot_id; /* random, new for each process, never 0 */
     uint64_t term;    /* the highest that a writer showed */
     uint64_t applied;
+    uint64_t writes;                  /* batches with rows that were applied */
     uint64_t config_digest;           /* 0: none yet */
     _Atomic(struct fwd_config *) fwd; /* null before the first configuration */
     atomic_bool is_ready;

@@ -5,6 +5,7 @@ proto/model/{entry,batch}.h and object_pack.c, with nothing of the C code: what 
 gateway understands of them is what those pages say.
 """
 
+import importlib
 import ipaddress
 import pathlib
 import queue
@@ -26,14 +27,14 @@ SCOPES = {"local": 1, "peer": 2, "internet": 3, "idc": 4, "region": 5, "service"
 VNI_FLAGS = {"internet": 1, "acl": 2, "inner_vlan": 4}
 
 
-def load_api(folder):
-    """protoc's Python for proto/api/gateway.proto, made in `folder`."""
+def load_api(folder, name="gateway"):
+    """protoc's Python for proto/api/NAME.proto, made in `folder`."""
     subprocess.run([sys.executable, "-m", "grpc_tools.protoc", "-I",
-                    str(ROOT / "proto/api"), f"--python_out={folder}", "gateway.proto"],
-                   check=True)
-    sys.path.insert(0, str(folder))
-    import gateway_pb2
-    return gateway_pb2
+                    str(ROOT / "proto/api"), f"--python_out={folder}",
+                    f"{name}.proto"], check=True)
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    return importlib.import_module(name + "_pb2")
 
 
 # --- packing ----------------------------------------------------------------------------
@@ -195,7 +196,7 @@ class Gateway:
             self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(timeout=30)
         self.log.close()
-        if code not in (0, -signal.SIGKILL):
+        if code not in (0, -signal.SIGKILL, -signal.SIGTERM):  # TERM: while it started
             print((self.folder / "gateway.log").read_text())
             raise AssertionError("xgw-gateway ended with %d" % code)
 

@@ -1,5 +1,5 @@
 /* The driver of xgw-gateway against a real one: every driver's suite, and what is its
- * own.  argv[1] is the program; ports are null ports. */
+ * own.  argv[1] is the program; ports are rings that nobody feeds. */
 #include "agent/driver/driver_gateway.h"
 
 #include <event2/event.h>
@@ -35,9 +35,10 @@ static void start(struct gateway_rig *rig)
     rig->pid = fork();
     ck_assert_int_ge(rig->pid, 0);
     if (rig->pid == 0) {
-        execl(program, program, "--control", rig->address, "--ports", "up0=null",
-              "--hugepages", "off", "--max-routes", "10000", "--max-vm-nc", "10000",
-              "--max-vnis", "1000", "--log-level", "error", (char *)NULL);
+        execl(program, program, "--control", rig->address, "--ports",
+              "up0=vdev:net_ring0", "--hugepages", "off", "--max-routes", "10000",
+              "--max-vm-nc", "10000", "--max-vnis", "1000", "--log-level", "error",
+              (char *)NULL);
         _exit(127);
     }
 }
