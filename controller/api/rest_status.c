@@ -110,24 +110,40 @@ static json_t *hop_json(const struct trace_hop *hop)
     return json;
 }
 
+/* Absent: `*ret` is of no family. */
+static enum rc query_ip(const struct rest_request *r, const char *name, struct ip *ret,
+                        struct err *err)
+{
+    const char *text = rest_query(r, name);
+    struct err why = { 0 };
+
+    *ret = (struct ip){ 0 };
+    if (text && ip_parse(text, strlen(text), ret, &why) != RC_OK) {
+        return err_field(err, RC_INVALID, name, "ip_syntax", "%s: %s", name, why.msg);
+    }
+    return RC_OK;
+}
+
 void rest_get_trace(struct rest_request *r)
 {
     struct trace_hop hops[TRACE_HOPS_MAX];
-    const char *dst = rest_query(r, "dst");
     struct err err = { 0 };
-    struct err why = { 0 };
     struct ip ip;
+    struct ip src;
     uint32_t vni = 0;
     uint32_t count;
     json_t *list;
     enum rc rc = rest_query_u32(r, "vni", VNI_MIN, VNI_MAX, &vni, &err);
 
-    if (rc == RC_OK && (vni == 0 || !dst)) {
+    if (rc == RC_OK && (vni == 0 || !rest_query(r, "dst"))) {
         rc = err_field(&err, RC_INVALID, vni == 0 ? "vni" : "dst", "required",
                        "trace needs vni and dst");
     }
-    if (rc == RC_OK && ip_parse(dst, strlen(dst), &ip, &why) != RC_OK) {
-        rc = err_field(&err, RC_INVALID, "dst", "ip_syntax", "dst: %s", why.msg);
+    rc = rc == RC_OK ? query_ip(r, "dst", &ip, &err) : rc;
+    rc = rc == RC_OK ? query_ip(r, "src", &src, &err) : rc;
+    if (rc == RC_OK && src.family != IP_NONE && src.family != ip.family) {
+        rc = err_field(&err, RC_INVALID, "src", "family_mismatch",
+                       "src: not of the family of dst");
     }
     if (rc != RC_OK) {
         rest_problem(r, &err);

@@ -63,31 +63,31 @@ static void strip(json_t *body)
     json_object_del(body, "vms");
 }
 
-/* Twice is fine if it is the same: what GET gave can be PUT back. */
+/* Takes the fields of `path` (taken) into `body`.  Twice is fine if it is the same:
+ * what GET gave can be PUT back. */
 static enum rc complete(json_t *body, json_t *path, struct err *err)
 {
     const char *name;
     json_t *value;
+    enum rc rc = RC_OK;
 
     strip(body);
     json_object_foreach(path, name, value)
     {
         json_t *said = json_object_get(body, name);
 
-        if (said && !json_equal(said, value)) {
-            json_decref(path);
-            return err_field(err, RC_INVALID, name, "path_differs",
-                             "%s: not what the path says", name);
+        if (rc == RC_OK && said && !json_equal(said, value)) {
+            rc = err_field(err, RC_INVALID, name, "path_differs",
+                           "%s: not what the path says", name);
         }
     }
-    if (json_object_get(body, "op")) {
-        json_decref(path);
-        return err_field(err, RC_INVALID, "op", "unexpected_field",
-                         "op: the method says it");
+    if (rc == RC_OK && json_object_get(body, "op")) {
+        rc = err_field(err, RC_INVALID, "op", "unexpected_field",
+                       "op: the method says it");
     }
     json_object_update(body, path);
     json_decref(path);
-    return RC_OK;
+    return rc;
 }
 
 static void put_entry(struct rest_request *r, const char *table, const char *key)

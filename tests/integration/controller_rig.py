@@ -108,17 +108,17 @@ class Controller:
         raise AssertionError(f"not ready: {self.log()}")
 
     def log(self):
-        return (self.folder / "log").read_text()[-3000:]
+        return (self.folder / "log").read_text()[-6000:]
 
     def kill(self):
         self.process.kill()
         self.process.wait()
 
     def stop(self):
-        if self.process and self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            code = self.process.wait(timeout=60)
-            assert code == 0, (code, self.log())
+        """Ends it; it must still have been there, and end well."""
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(timeout=60)
+        assert code == 0, f"ended with {code}: {self.log()}"
 
     def connect(self, timeout=30):
         if self.tls:

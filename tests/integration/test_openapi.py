@@ -149,7 +149,7 @@ class Openapi(unittest.TestCase):
     def test_documented_parameters_are_taken_and_others_are_not(self):
         good = {"requestId": "r-1", "dryRun": "true", "confirm": "false", "wait": "none",
                 "waitMs": "5", "pageSize": "5", "pageToken": "000000", "createOnly": "false",
-                "vni": "700", "dst": "10.0.0.1"}
+                "vni": "700", "dst": "10.0.0.1", "src": "10.0.0.2"}
         for method, path, operation in operations():
             names = [p["name"] for p in parameters(path, operation) if p["in"] == "query"]
             for parameter in good:

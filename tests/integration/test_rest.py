@@ -56,7 +56,7 @@ class Case(unittest.TestCase):
 
     @classmethod
     def tearDownClass(cls):
-        cls.c.stop()
+        cls.c.stop()  # shows the log when it did not end well
         shutil.rmtree(cls.folder)
 
     @classmethod
@@ -410,6 +410,8 @@ class Entries(Case):
         hops = self.expect("GET", "/v1/trace?vni=240&dst=11.0.0.5").json["hops"]
         self.assertEqual(hops[-1]["kind"], "drop")
         self.refused("GET", "/v1/trace?vni=240", field="dst", rule="required")
+        self.refused("GET", "/v1/trace?vni=240&dst=10.0.0.5&src=::1", field="src",
+                     rule="family_mismatch")
         self.refused("GET", "/v1/trace?dst=10.0.0.5", field="vni", rule="required")
         self.refused("GET", "/v1/trace?vni=240&dst=nowhere", field="dst")
 
