@@ -1,0 +1,288 @@
+#include "proto/rpc/agent_codec.h"
+
+#include <stdlib.h>
+
+#include "proto/api/agent.pb-c.h"
+#include "proto/rpc/agent_wire.h"
+
+static void put_varint(struct buf *to, uint64_t v)
+{
+    while (v >= 0x80) {
+        buf_u8(to, (uint8_t)(v | 0x80));
+        v >>= 7;
+    }
+    buf_u8(to, (uint8_t)v);
+}
+
+static void put_number(struct buf *to, unsigned field, uint64_t v)
+{
+    if (v != 0) {
+        put_varint(to, field << 3 | WIRE_VARINT);
+        put_varint(to, v);
+    }
+}
+
+static enum rc put_packed(struct buf *to, const ProtobufCMessage *m)
+{
+    size_t len = protobuf_c_message_get_packed_size(m);
+    uint8_t *bytes = malloc(len + 1);
+
+    if (!bytes) {
+        return RC_NO_MEMORY;
+    }
+    protobuf_c_message_pack(m, bytes);
+    buf_add(to, bytes, len);
+    free(bytes);
+    return buf_failed(to) ? RC_NO_MEMORY : RC_OK;
+}
+
+static enum rc put_agent(struct buf *to, Xgw__Agent__V1__AgentMessage__MCase kind,
+                         void *body)
+{
+    Xgw__Agent__V1__AgentMessage wire = XGW__AGENT__V1__AGENT_MESSAGE__INIT;
+
+    wire.m_case = kind;
+    wire.hello = body; /* the union's members are pointers alike */
+    return put_packed(to, &wire.base);
+}
+
+static enum rc put_hello(const struct agent_hello *h, struct buf *to)
+{
+    Xgw__Agent__V1__Hello wire = XGW__AGENT__V1__HELLO__INIT;
+    Xgw__Agent__V1__Digest digests[TABLE_COUNT];
+    Xgw__Agent__V1__Digest *roots[TABLE_COUNT];
+
+    for (unsigned i = 0; i < TABLE_COUNT; i++) {
+        xgw__agent__v1__digest__init(&digests[i]);
+        digests[i].sum = h->root[i].sum;
+        digests[i].count = h->root[i].count;
+        roots[i] = &digests[i];
+    }
+    wire.device_id = (char *)h->device_id;
+    wire.device_kind = h->device_kind;
+    wire.term_seen = h->term_seen;
+    wire.boot_id = h->boot_id;
+    wire.applied = h->applied;
+    wire.ready = h->ready;
+    wire.believed = h->believed;
+    wire.config_digest = h->config_digest;
+    wire.n_root = TABLE_COUNT;
+    wire.root = roots;
+    wire.version = (char *)h->version;
+    wire.hello_id = h->hello_id;
+    return put_agent(to, XGW__AGENT__V1__AGENT_MESSAGE__M_HELLO, &wire);
+}
+
+static void fill_query_item(Xgw__Agent__V1__QueryItem *wire, const struct query_item *q)
+{
+    xgw__agent__v1__query_item__init(wire);
+    wire->table = q->table;
+    wire->depth = q->node.depth;
+    wire->vni = q->node.vni;
+    wire->bucket_depth = q->bucket.depth;
+    wire->bucket_path = q->bucket.path;
+}
+
+/* The arrays of one DIGESTS message on their way out; some 80 KiB. */
+struct digests_wire {
+    Xgw__Agent__V1__DigestsItem items[QUERY_MAX];
+    Xgw__Agent__V1__DigestsItem *pointers[QUERY_MAX];
+    Xgw__Agent__V1__QueryItem of[QUERY_MAX];
+    uint8_t index[QUERY_MAX][64];
+    uint64_t sum[QUERY_MAX][64];
+    uint64_t count[QUERY_MAX][64];
+};
+
+static enum rc put_digests(const struct agent_digests *d, struct buf *to)
+{
+    Xgw__Agent__V1__Digests wire = XGW__AGENT__V1__DIGESTS__INIT;
+    struct digests_wire *w;
+    enum rc rc;
+
+    if (d->item_count > QUERY_MAX) {
+        return RC_RANGE;
+    }
+    w = malloc(sizeof(*w));
+    if (!w) {
+        return RC_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < d->item_count; i++) {
+        const struct digests_item *from = &d->items[i];
+        Xgw__Agent__V1__DigestsItem *item = &w->items[i];
+
+        xgw__agent__v1__digests_item__init(item);
+        fill_query_item(&w->of[i], &from->of);
+        for (unsigned c = 0; c < from->child_count; c++) {
+            w->index[i][c] = from->children[c].index;
+            w->sum[i][c] = from->children[c].digest.sum;
+            w->count[i][c] = from->children[c].digest.count;
+        }
+        item->of = &w->of[i];
+        item->index.data = w->index[i];
+        item->index.len = from->child_count;
+        item->n_sum = item->n_count = from->child_count;
+        item->sum = w->sum[i];
+        item->count = w->count[i];
+        w->pointers[i] = item;
+    }
+    wire.query_id = d->query_id;
+    wire.n_items = d->item_count;
+    wire.items = w->pointers;
+    rc = put_agent(to, XGW__AGENT__V1__AGENT_MESSAGE__M_DIGESTS, &wire);
+    free(w);
+    return rc;
+}
+
+static enum rc put_ack(const struct agent_ack *a, struct buf *to)
+{
+    Xgw__Agent__V1__Ack wire = XGW__AGENT__V1__ACK__INIT;
+    Xgw__Agent__V1__Exception *list = NULL;
+    Xgw__Agent__V1__Exception **pointers = NULL;
+    enum rc rc = RC_NO_MEMORY;
+
+    if (a->exception_listed > EXCEPTIONS_MAX) {
+        return RC_RANGE;
+    }
+    list = malloc((a->exception_listed + 1) * sizeof(*list));
+    pointers = malloc((a->exception_listed + 1) *
+                      sizeof(Xgw__Agent__V1__Exception *)); /* NOLINT: pointers */
+    if (list && pointers) {
+        for (uint32_t i = 0; i < a->exception_listed; i++) {
+            xgw__agent__v1__exception__init(&list[i]);
+            list[i].reason = a->exceptions[i].reason;
+            list[i].table = a->exceptions[i].table;
+            list[i].vni = a->exceptions[i].vni;
+            list[i].key.data = a->exceptions[i].key;
+            list[i].key.len = a->exceptions[i].key_len;
+            pointers[i] = &list[i];
+        }
+        wire.seq = a->seq;
+        wire.applied = a->applied;
+        wire.ready = a->ready;
+        wire.exception_count = a->exception_count;
+        wire.n_exceptions = a->exception_listed;
+        wire.exceptions = pointers;
+        rc = put_agent(to, XGW__AGENT__V1__AGENT_MESSAGE__M_ACK, &wire);
+    }
+    free(list);
+    free(pointers);
+    return rc;
+}
+
+static enum rc put_beat(const struct agent_beat *b, struct buf *to)
+{
+    Xgw__Agent__V1__Beat wire = XGW__AGENT__V1__BEAT__INIT;
+
+    wire.applied = b->applied;
+    wire.boot_id = b->boot_id;
+    wire.ready = b->ready;
+    wire.rx_packets = b->totals.rx_packets;
+    wire.rx_bytes = b->totals.rx_bytes;
+    wire.tx_packets = b->totals.tx_packets;
+    wire.tx_bytes = b->totals.tx_bytes;
+    wire.drops = b->totals.drops;
+    return put_agent(to, XGW__AGENT__V1__AGENT_MESSAGE__M_BEAT, &wire);
+}
+
+enum rc agent_msg_encode(const struct agent_msg *m, struct buf *to)
+{
+    switch (m->kind) {
+    case AGENT_HELLO:
+        return put_hello(&m->hello, to);
+    case AGENT_DIGESTS:
+        return put_digests(&m->digests, to);
+    case AGENT_ACK:
+        return put_ack(&m->ack, to);
+    case AGENT_BEAT:
+        return put_beat(&m->beat, to);
+    }
+    return RC_BUG;
+}
+
+static enum rc put_ctl(struct buf *to, Xgw__Agent__V1__ControllerMessage__MCase kind,
+                       void *body)
+{
+    Xgw__Agent__V1__ControllerMessage wire = XGW__AGENT__V1__CONTROLLER_MESSAGE__INIT;
+
+    wire.m_case = kind;
+    wire.assign = body;
+    return put_packed(to, &wire.base);
+}
+
+static enum rc put_assign(const struct ctl_assign *a, struct buf *to)
+{
+    Xgw__Agent__V1__Assign wire = XGW__AGENT__V1__ASSIGN__INIT;
+
+    wire.term = a->term;
+    wire.group = (char *)a->group;
+    wire.beat_ms = a->beat_ms;
+    wire.hello_id = a->hello_id;
+    if (a->config) {
+        wire.config.data = a->config->data;
+        wire.config.len = a->config->len;
+    }
+    return put_ctl(to, XGW__AGENT__V1__CONTROLLER_MESSAGE__M_ASSIGN, &wire);
+}
+
+static enum rc put_query(const struct ctl_query *q, struct buf *to)
+{
+    Xgw__Agent__V1__Query wire = XGW__AGENT__V1__QUERY__INIT;
+    Xgw__Agent__V1__QueryItem items[QUERY_MAX];
+    Xgw__Agent__V1__QueryItem *pointers[QUERY_MAX];
+
+    if (q->item_count > QUERY_MAX) {
+        return RC_RANGE;
+    }
+    for (uint32_t i = 0; i < q->item_count; i++) {
+        fill_query_item(&items[i], &q->items[i]);
+        pointers[i] = &items[i];
+    }
+    wire.query_id = q->query_id;
+    wire.n_items = q->item_count;
+    wire.items = pointers;
+    return put_ctl(to, XGW__AGENT__V1__CONTROLLER_MESSAGE__M_QUERY, &wire);
+}
+
+/* Everything in front of the bytes of `ops`. */
+static enum rc put_batch(const struct ctl_batch *b, struct buf *to)
+{
+    uint32_t ops_len = b->ops ? b->ops->len : 0;
+    struct buf body = BUF_INIT;
+    enum rc rc = RC_NO_MEMORY;
+
+    put_number(&body, BATCH_SEQ, b->seq);
+    put_number(&body, BATCH_REVISION, b->revision);
+    put_number(&body, BATCH_READY, b->ready);
+    if (ops_len > 0) {
+        put_varint(&body, BATCH_OPS << 3 | WIRE_BYTES);
+        put_varint(&body, ops_len);
+    }
+    if (!buf_failed(&body)) {
+        put_varint(to, CTL_BATCH << 3 | WIRE_BYTES);
+        put_varint(to, body.len + ops_len);
+        buf_add(to, body.data, body.len);
+        rc = buf_failed(to) ? RC_NO_MEMORY : RC_OK;
+    }
+    buf_fini(&body);
+    return rc;
+}
+
+enum rc ctl_msg_encode(const struct ctl_msg *m, struct buf *to, struct blob **ret_tail)
+{
+    *ret_tail = NULL;
+    switch (m->kind) {
+    case CTL_ASSIGN:
+        return put_assign(&m->assign, to);
+    case CTL_QUERY:
+        return put_query(&m->query, to);
+    case CTL_BATCH:
+        if (m->batch.ops && m->batch.ops->len > 0) {
+            *ret_tail = m->batch.ops;
+        }
+        return put_batch(&m->batch, to);
+    case CTL_REDIRECT:
+        return put_ctl(to, XGW__AGENT__V1__CONTROLLER_MESSAGE__M_REDIRECT,
+                       (void *)m->redirect);
+    }
+    return RC_BUG;
+}
