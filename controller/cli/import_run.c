@@ -185,6 +185,10 @@ static void take_reply(struct run *r, const Xgw__Controller__V1__ImportReply *re
     r->result->changed += reply->changed;
     r->result->deleted += reply->deleted;
     r->result->unchanged += reply->unchanged;
+    if (reply->added + reply->changed + reply->deleted + reply->unchanged == 0) {
+        /* A repeat of what an earlier connection brought: its counts are gone. */
+        r->result->unanswered += import_window_at(&r->window, 0)->entry_count;
+    }
     batch_done(r);
 }
 
