@@ -64,7 +64,7 @@ static void apply_answer(struct apply *p, bool applied, const char *missing)
     msg.unchanged = p->reply.counts.unchanged;
     msg.repeated_request = p->reply.repeated;
     msg.applied = applied;
-    msg.missing = (char *)(uintptr_t)missing;
+    msg.missing = (char *)missing;
     rpc_pb_reply(p->call, &msg.base);
 }
 
@@ -183,7 +183,7 @@ static void on_get_status(struct rpc_call *call, const struct rpc_msg *msg)
     status.n_entries = TABLE_COUNT;
     status.digest = digests;
     status.n_digest = TABLE_COUNT;
-    status.version = (char *)(uintptr_t)XGW_VERSION;
+    status.version = (char *)XGW_VERSION;
     rpc_pb_reply(call, &status.base);
 }
 

@@ -45,9 +45,9 @@ static void send_reply(struct import *im, const struct core_reply *reply,
     msg.deleted = reply->counts.deleted;
     msg.unchanged = reply->counts.unchanged;
     msg.code = (uint32_t)reply->err.code;
-    msg.error = (char *)(uintptr_t)reply->err.msg;
-    msg.field = (char *)(uintptr_t)reply->err.field;
-    msg.rule = (char *)(uintptr_t)reply->err.rule;
+    msg.error = (char *)reply->err.msg;
+    msg.field = (char *)reply->err.field;
+    msg.rule = (char *)reply->err.rule;
     msg.bad_index = reply->bad_index;
     if (rpc_pb_send(im->call, &msg.base) != RC_OK) {
         rpc_call_cancel(im->call, RPC_RESOURCE_EXHAUSTED, "answers are not read");

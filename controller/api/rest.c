@@ -136,7 +136,8 @@ static bool has_stray_body(const struct rest_request *r)
     case EVHTTP_REQ_PATCH:
         return false;
     default:
-        return rest_header(r, "Transfer-Encoding") || (length && strcmp(length, "0"));
+        return rest_header(r, "Transfer-Encoding") ||
+               (length && strcmp(length, "0") != 0);
     }
 }
 

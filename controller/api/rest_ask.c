@@ -231,7 +231,7 @@ static enum rc read_if_match(struct rest_request *r, struct command *command,
         len -= 2;
     }
     if (len < sizeof(digits)) {
-        memcpy(digits, text, len);
+        snprintf(digits, sizeof(digits), "%.*s", (int)len, text);
     }
     if (!read_number(digits, INT64_MAX, &command->if_revision) ||
         command->if_revision == 0) {

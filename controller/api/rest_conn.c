@@ -226,7 +226,7 @@ static void on_sweep(evutil_socket_t fd, short what, void *arg)
 
 enum rc rest_conns_start(struct rest *rest, struct err *err)
 {
-    struct timeval every = { SWEEP_MS / 1000, (SWEEP_MS % 1000) * 1000 };
+    struct timeval every = { SWEEP_MS / 1000, (SWEEP_MS % 1000) * 1000L };
     const char *cert = rest->config.cert_file;
     SSL_CTX *ctx = NULL;
 

@@ -225,7 +225,7 @@ enum rc sessions_new(struct rpc_server *server, struct shell *shell, bool is_pla
                      struct sessions **ret, struct err *err)
 {
     struct sessions *s = calloc(1, sizeof(*s));
-    struct timeval every = { 0, LIVENESS_CHECK_MS * 1000 };
+    struct timeval every = { 0, LIVENESS_CHECK_MS * 1000L };
     struct rpc_method method = { .path = PATH_SESSION,
                                  .kind = RPC_BIDI,
                                  .ops = { .on_open = on_open,
