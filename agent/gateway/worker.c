@@ -56,7 +56,9 @@ static void restock(struct worker *w)
         if (!m) {
             return;
         }
-        w->answers[w->answer_stock++] = m;
+        w->answers[w->answer_stock] = m;
+        w->answer_at[w->answer_stock].data = rte_pktmbuf_mtod(m, uint8_t *);
+        w->answer_stock++;
     }
 }
 
@@ -65,6 +67,9 @@ static uint8_t rx_flags(const struct rte_mbuf *m)
     uint64_t ip = m->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK;
     uint64_t l4 = m->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK;
 
+    if ((ip | l4) == 0) {
+        return 0; /* a port that looks at nothing */
+    }
     return (uint8_t)((ip == RTE_MBUF_F_RX_IP_CKSUM_GOOD ? FWD_RX_IP_CSUM_GOOD : 0) |
                      (ip == RTE_MBUF_F_RX_IP_CKSUM_BAD ? FWD_RX_IP_CSUM_BAD : 0) |
                      (l4 == RTE_MBUF_F_RX_L4_CKSUM_BAD ? FWD_RX_L4_CSUM_BAD : 0));
@@ -162,17 +167,20 @@ static void send_answers(struct worker *w, const struct fwd_config *config,
         m->pkt_len = answers->at[i].length;
         queue_frame(w, config, answers->at[i].uplink, m);
     }
+    /* The last ones move to the places that became free. */
+    for (unsigned i = 0; i < answers->count && i + answers->count < w->answer_stock;
+         i++) {
+        w->answers[i] = w->answers[w->answer_stock - 1 - i];
+        w->answer_at[i].data = w->answer_at[w->answer_stock - 1 - i].data;
+    }
     w->answer_stock -= answers->count;
-    memmove(w->answers, w->answers + answers->count,
-            w->answer_stock * sizeof(struct rte_mbuf *));
 }
 
 static unsigned poll_queue(struct worker *w, const struct worker_queue *q)
 {
     struct rte_mbuf *m[WORKER_BURST];
     struct fwd_packet packets[WORKER_BURST];
-    struct fwd_answer at[WORKER_ANSWERS];
-    struct fwd_answers answers = { at, 0, 0 };
+    struct fwd_answers answers = { w->answer_at, 0, 0 };
     struct fwd_view view;
     unsigned received =
         rte_eth_rx_burst(w->config.ports->at[q->port].id, q->queue, m, WORKER_BURST);
@@ -183,9 +191,7 @@ static unsigned poll_queue(struct worker *w, const struct worker_queue *q)
     }
     n = take(w, m, received, q->port, packets);
     restock(w);
-    for (; answers.room < w->answer_stock; answers.room++) {
-        at[answers.room].data = rte_pktmbuf_mtod(w->answers[answers.room], uint8_t *);
-    }
+    answers.room = w->answer_stock;
     view.is_ready =
         atomic_load_explicit(&w->config.device->is_ready, memory_order_acquire);
     view.config = atomic_load_explicit(&w->config.device->fwd, memory_order_acquire);

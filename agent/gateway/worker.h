@@ -52,7 +52,8 @@ struct worker {
     uint64_t tsc_hz;
 
     /* its own */
-    struct rte_mbuf *answers[WORKER_ANSWERS]; /* blank buffers in stock */
+    struct rte_mbuf *answers[WORKER_ANSWERS];    /* blank buffers in stock */
+    struct fwd_answer answer_at[WORKER_ANSWERS]; /* the same as fwd sees them */
     unsigned answer_stock;
     struct worker_tx tx[PORTS_MAX];
     unsigned idle_turns;
