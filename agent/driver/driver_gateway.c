@@ -135,7 +135,7 @@ static void on_control_message(struct rpc_call *call, const struct rpc_msg *msg)
 
 static void redial_later(struct gateway *g)
 {
-    struct timeval pause = { 0, GATEWAY_REDIAL_MS * 1000 };
+    struct timeval pause = { 0, GATEWAY_REDIAL_MS * 1000L };
 
     if (!g->is_closing) {
         event_add(g->redial, &pause);

@@ -70,6 +70,7 @@ struct audit {
     const struct fib *f;
     enum table_id table;
     uint32_t vni;
+    uint64_t slot; /* routes: of the VNI and family */
     fib_mismatch_fn *mismatch;
     void *arg;
     uint32_t count;
@@ -142,11 +143,10 @@ static int compare_u128(const void *a, const void *b)
 }
 
 /* Those of [from, to]. */
-static bool boundaries_of(const struct audit *a, bool is_v6, u128 from, u128 to,
+static bool boundaries_of(const struct audit *a, u128 from, u128 to,
                           struct boundaries *ret)
 {
-    uint64_t slot = slot_find(a->f, a->vni, is_v6);
-    uint32_t count = lpm_boundaries(&a->f->lines, slot, from, to, NULL);
+    uint32_t count = lpm_boundaries(&a->f->lines, a->slot, from, to, NULL);
 
     *ret = (struct boundaries){ .count = count };
     if (count == 0) {
@@ -156,18 +156,16 @@ static bool boundaries_of(const struct audit *a, bool is_v6, u128 from, u128 to,
     if (!ret->at) {
         return false;
     }
-    lpm_boundaries(&a->f->lines, slot, from, to, ret->at);
+    lpm_boundaries(&a->f->lines, a->slot, from, to, ret->at);
     qsort(ret->at, count, sizeof *ret->at, compare_u128);
     return true;
 }
 
-static bool probe(struct audit *a, bool is_v6, u128 addr, const struct row *want)
+static bool probe(struct audit *a, u128 addr, const struct row *want)
 {
-    struct fib_key k = { .is_v6 = is_v6 };
-    uint32_t action;
+    struct lpm_addr at = { (uint64_t)(addr >> 64), (uint64_t)addr };
+    uint32_t action = a->slot ? lpm_lookup(a->f->lines.base, a->slot, at) : ACTION_NONE;
 
-    k.addr = (struct lpm_addr){ (uint64_t)(addr >> 64), (uint64_t)addr };
-    action = route_lookup(a->f, a->vni, &k);
     buf_reset(&a->value);
     if (action != ACTION_NONE) {
         action_pack(a->f, action, &a->value);
@@ -179,15 +177,15 @@ static bool probe(struct audit *a, bool is_v6, u128 addr, const struct row *want
 /* Every address of [from, to] must resolve to `want` (null: to nothing).  Between two
  * neighbouring boundaries of the structure its answer cannot change, so the ends and
  * the boundaries inside speak for all. */
-static void audit_range(struct audit *a, bool is_v6, struct boundaries *b, u128 from,
-                        u128 to, const struct row *want)
+static void audit_range(struct audit *a, struct boundaries *b, u128 from, u128 to,
+                        const struct row *want)
 {
-    bool is_right = probe(a, is_v6, from, want) && probe(a, is_v6, to, want);
+    bool is_right = probe(a, from, want) && probe(a, to, want);
 
     while (b->next < b->count && b->at[b->next] <= to) {
         u128 at = b->at[b->next++];
 
-        is_right = is_right && (at < from || probe(a, is_v6, at, want));
+        is_right = is_right && (at < from || probe(a, at, want));
     }
     if (!is_right) {
         report(a, want);
@@ -236,12 +234,15 @@ static unsigned covers_of(const struct rows *rows, bool is_v6, u128 addr,
     uint8_t key[ENTRY_KEY_MAX];
     unsigned depth = 0;
 
-    for (unsigned len = 0; len <= (is_v6 ? 128 : 32); len++) {
+    for (unsigned len = 0; addr != 0 && len <= (is_v6 ? 128 : 32); len++) {
         u128 base = len == 0 ? 0 : addr >> (128 - len) << (128 - len);
-        uint8_t key_len = route_key(is_v6, base, len, key);
+        uint8_t key_len;
 
-        if (base != addr &&
-            rows_find(rows, TABLE_VXLAN_ROUTE, key, key_len, &open[depth].row)) {
+        if (base == addr) {
+            break; /* it and all longer ones begin there */
+        }
+        key_len = route_key(is_v6, base, len, key);
+        if (rows_find(rows, TABLE_VXLAN_ROUTE, key, key_len, &open[depth].row)) {
             route_key_parse(open[depth].row.key, key_len, &open[depth].key);
             depth++;
         }
@@ -260,7 +261,7 @@ static void audit_addresses(struct audit *a, const struct rows *rows,
     bool is_done = false;
     struct boundaries b;
 
-    if (!boundaries_of(a, is_v6, from, to, &b)) {
+    if (!boundaries_of(a, from, to, &b)) {
         report(a, NULL); /* without memory nothing can be vouched for */
         return;
     }
@@ -273,7 +274,7 @@ static void audit_addresses(struct audit *a, const struct rows *rows,
 
             last = last < to ? last : to;
             if (!is_done && at <= last) {
-                audit_range(a, is_v6, &b, at, last, &open[depth].row);
+                audit_range(a, &b, at, last, &open[depth].row);
                 is_done = last == to;
                 at = last + 1;
             }
@@ -282,14 +283,14 @@ static void audit_addresses(struct audit *a, const struct rows *rows,
             break;
         }
         if (at < addr_of(&next.key)) {
-            audit_range(a, is_v6, &b, at, addr_of(&next.key) - 1,
+            audit_range(a, &b, at, addr_of(&next.key) - 1,
                         depth ? &open[depth - 1].row : NULL);
             at = addr_of(&next.key);
         }
         open[depth++] = next;
     }
     if (!is_done) {
-        audit_range(a, is_v6, &b, at, to, NULL);
+        audit_range(a, &b, at, to, NULL);
     }
     free(b.at);
 }
@@ -321,9 +322,15 @@ bool fib_audit_routes(const struct fib *f, uint32_t vni, const struct rows *rows
     bool is_v6 = at->is_v6;
     u128 from = addr_fetch(at->addr);
     struct rows_iter it = routes_seek(rows, is_v6, from);
-    u128 to = part_end(it, is_v6, max_rows);
+    struct rows_iter ahead = it;
+    struct open_route first;
+    u128 to = ~(u128)0;
 
-    audit_addresses(&a, rows, it, is_v6, from, to);
+    a.slot = slot_find(f, vni, is_v6);
+    if (slot_kind(a.slot) != LPM_NONE || routes_next(&ahead, is_v6, &first)) {
+        to = part_end(it, is_v6, max_rows);
+        audit_addresses(&a, rows, it, is_v6, from, to);
+    } /* else there are neither routes nor a structure */
     at->mismatches += a.count;
     addr_store(to + 1, at->addr); /* 0 behind the last: the next family's first */
     at->is_v6 = is_v6 || to == ~(u128)0;

@@ -156,7 +156,7 @@ static enum rc start_taps(struct control *c, struct err *err)
 
 static enum rc start_timers(struct control *c, struct err *err)
 {
-    struct timeval tick = { 0, TICK_MS * 1000 };
+    struct timeval tick = { 0, TICK_MS * 1000L };
 
     c->tick = event_new(c->config.base, -1, EV_PERSIST, on_tick, c);
     c->local =

@@ -29,6 +29,17 @@ struct control {
     uint64_t started_ms;
 };
 
+/* protobuf-c's strings are not const; it does not write to those it packs. */
+static inline char *control_text(const char *text)
+{
+    union {
+        const char *in;
+        char *out;
+    } u = { text };
+
+    return u.out;
+}
+
 uint64_t control_now_ms(const struct control *c);
 
 /* Keeps what is in `r` (a null configuration is fine) until every worker has passed,

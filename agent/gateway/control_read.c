@@ -31,7 +31,7 @@ void control_fill_status(const struct control *c, Xgw__Gateway__V1__Status *stat
     status->writes = d->writes;
     status->ready = atomic_load(&d->is_ready);
     status->config_digest = d->config_digest;
-    status->version = (char *)(uintptr_t)XGW_VERSION;
+    status->version = control_text(XGW_VERSION);
     status->entries = entries;
     status->n_entries = TABLE_COUNT;
     status->capacity = capacity;
@@ -70,7 +70,7 @@ static void fill_ports(const struct control *c, struct counters *k)
 
         rte_eth_stats_get(p->id, &stats);
         xgw__gateway__v1__port_counters__init(&k->ports[i]);
-        k->ports[i].name = (char *)(uintptr_t)p->name;
+        k->ports[i].name = control_text(p->name);
         k->ports[i].rx_packets = stats.ipackets;
         k->ports[i].rx_bytes = stats.ibytes;
         k->ports[i].tx_packets = stats.opackets;
@@ -114,7 +114,7 @@ static void on_get_counters(struct rpc_call *call, const struct rpc_msg *msg)
     fill_ports(c, k);
     for (unsigned i = 1; i < DROP_COUNT; i++) {
         xgw__gateway__v1__drop_counter__init(&k->drops[i]);
-        k->drops[i].reason = (char *)(uintptr_t)drop_reason_name(i);
+        k->drops[i].reason = control_text(drop_reason_name(i));
         k->drops[i].packets = k->totals.drops[i];
         k->drop_list[i - 1] = &k->drops[i];
     }

@@ -59,7 +59,9 @@ static void send_done(struct rpc_call *call, uint64_t id, enum rc rc,
 
     if (has_memory && count > 0) {
         list = calloc(count, sizeof(*list));
-        pointers = calloc(count, sizeof(*pointers));
+        pointers =
+            calloc(count, sizeof(Xgw__Gateway__V1__Refusal *)); /* NOLINT(bugprone-sizeof-expression):
+                                                                   a list of pointers */
         has_memory = list && pointers;
     }
     for (uint32_t i = 0; has_memory && i < count; i++) {
@@ -73,7 +75,7 @@ static void send_done(struct rpc_call *call, uint64_t id, enum rc rc,
     }
     done.id = id;
     done.code = (uint32_t)rc;
-    done.error = rc == RC_OK ? "" : (char *)(uintptr_t)err->msg;
+    done.error = control_text(rc == RC_OK ? "" : err->msg);
     done.refusals = pointers;
     done.n_refusals = count;
     reply.m_case = XGW__GATEWAY__V1__CONTROL_REPLY__M_DONE;

@@ -19,6 +19,9 @@
 #define ND_SOURCE_LINK 1
 #define ND_TARGET_LINK 2
 
+/* Ethernet, IPv4, and the sizes of their addresses. */
+static const uint8_t arp_kind[6] = { 0, 1, 0x08, 0, 6, 4 };
+static const uint8_t unknown_mac[6];
 static const uint8_t broadcast[6] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
 
 static uint16_t load16(const uint8_t *p)
@@ -110,11 +113,11 @@ static void make_arp(struct neigh_out *out, const struct fwd_uplink *u, uint16_t
     uint8_t *arp = out->frame + ETH_SIZE;
 
     ethernet(out, to, u->mac, ETH_ARP);
-    memcpy(arp, "\0\1\x08\0\6\4", 6);
+    memcpy(arp, arp_kind, 6);
     store16(arp + 6, op);
     memcpy(arp + 8, u->mac, 6);
     memcpy(arp + 14, u->address.b, 4);
-    memcpy(arp + 18, op == ARP_REPLY ? to : (const uint8_t *)"\0\0\0\0\0\0", 6);
+    memcpy(arp + 18, op == ARP_REPLY ? to : unknown_mac, 6);
     memcpy(arp + 24, target_ip, 4);
     out->port = u->port;
     out->len = ETH_SIZE + ARP_SIZE;
@@ -126,7 +129,7 @@ static void receive_arp(struct neigh *n, uint16_t port, const uint8_t *arp, size
     uint16_t op;
     const struct fwd_uplink *u;
 
-    if (len < ARP_SIZE || memcmp(arp, "\0\1\x08\0\6\4", 6) != 0) {
+    if (len < ARP_SIZE || memcmp(arp, arp_kind, 6) != 0) {
         return;
     }
     op = load16(arp + 6);

@@ -106,7 +106,7 @@ static uint16_t at_most(unsigned want, uint16_t has)
  * inner flow's entropy. */
 static void rss_conf(struct rte_eth_conf *conf, const struct rte_eth_dev_info *info)
 {
-    uint64_t want = RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_IPV6_UDP_EX;
+    uint64_t want = RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP;
 
     conf->rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
     conf->rx_adv_conf.rss_conf.rss_hf = want & info->flow_type_rss_offloads;

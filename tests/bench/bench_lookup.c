@@ -17,7 +17,8 @@
  * Cycles: CPU time of the thread x TSC Hz / packets.  Prints cycles_bare, and for each
  * size cycles_SIZE and delta_SIZE = cycles_SIZE - cycles_bare (1k: 1,000 routes and as
  * many VM-NC entries; 2m: a million each), and gateway_bytes_per_entry: what the
- * process grew by while 2 M entries went through device_write(), / 2 M.
+ * process grew by while 2 M entries went through device_write(), / 2 M; and what one
+ * read-back of them takes (readback_*), in turns as the control thread takes them.
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -213,6 +214,45 @@ static double resident(void)
     return kib * 1024;
 }
 
+static double cpu_seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* Everything once through device_read(), in turns as the control thread takes them. */
+static void read_back(const struct device *d)
+{
+    struct device_reading r;
+    struct batch_writer w;
+    bool has_more = true;
+    double start = cpu_seconds();
+    double longest = 0;
+    uint64_t rows = 0;
+
+    device_reading_init(&r, 0, 0);
+    batch_writer_init(&w);
+    while (has_more) {
+        double turn = cpu_seconds();
+        double end;
+
+        has_more = device_read(d, &r, 4096, 128u << 10, &w);
+        end = cpu_seconds();
+        longest = end - turn > longest ? end - turn : longest;
+        if (!has_more || batch_writer_bytes(&w) >= 128u << 10) {
+            rows += w.entry_count;
+            blob_unref(batch_writer_finish(&w));
+        }
+    }
+    printf("readback_seconds %.2f s\n", cpu_seconds() - start);
+    printf("readback_rows %lu rows\n", (unsigned long)rows);
+    printf("readback_turn_max %.1f ms\n", longest * 1e3);
+    batch_writer_fini(&w);
+    device_reading_fini(&r);
+}
+
 /* ---- packets ---- */
 
 static void make_template(uint8_t *f, bool is_v6)
@@ -309,14 +349,6 @@ static inline void make_packet(const struct bench *b, struct rte_mbuf *m,
 }
 
 /* ---- measuring ---- */
-
-static double cpu_seconds(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 static void generate(struct bench *b, const struct target *targets, uint32_t from)
 {
@@ -469,6 +501,7 @@ static void start_size(struct bench *b, struct size *s)
     if (s->routes >= 1000000) {
         printf("gateway_bytes_per_entry %.1f bytes\n",
                (resident() - before) / (2.0 * s->routes));
+        read_back(&s->device);
     }
     count = keep_local(s->device.fib, vms, count);
     for (uint32_t i = 0; i < PACKETS; i++) {
