@@ -6,14 +6,19 @@ nothing is run here.
 
 import json
 import os
+import shlex
 
-REST_PORT, GRPC_PORT = 17443, 17444
+import plan
+
+REST_PORT = plan.rest_port()
+GRPC_PORT = REST_PORT + 1
 
 
 class Paths:
     def __init__(self, root):
         self.root = root
-        self.dir = os.path.join(root, ".lab" + os.environ.get("XGW_LAB_PREFIX", ""))
+        self.dir = os.path.join(root, ".lab" if plan.PREFIX == "xgw"
+                                else ".lab-" + plan.PREFIX)
         self.bin = os.path.join(root, ".build/release/bin")
         self.logs = self.file("log")
         self.certs = self.file("certs")
@@ -21,6 +26,7 @@ class Paths:
         self.entries = self.file("entries.ndjson")
         self.picture = self.file("region.svg")
         self.state = self.file("state.json")
+        self.ctl = self.file("xgwctl")
 
     def file(self, *parts):
         return os.path.join(self.dir, *parts)
@@ -76,6 +82,12 @@ def ctl(paths, *words):
             "--token-file", paths.file("token"), *words]
 
 
+def ctl_script(paths):
+    """A file that is xgwctl with the lab's address and token."""
+    return '#!/bin/sh\n# xgwctl for the lab\'s controller.\nexec %s "$@"\n' % (
+        shlex.join(ctl(paths)))
+
+
 def apply(paths):
     return ctl(paths, "apply", "-f", paths.region)
 
@@ -94,17 +106,36 @@ def trace(paths, vni, dst, src):
 
 def nodes_in_sync(status_text, names):
     """From `status`: (all nodes are in sync, what to show while they are not)."""
-    counts = json.loads(status_text)["counts"]
-    return counts["in_sync"] == len(names), "%d of %d in sync, %d online" % (
-        counts["in_sync"], len(names), counts["online"])
+    status = json.loads(status_text)
+    counts, sessions = status["counts"], status["sessions"]
+    return counts["in_sync"] == sessions == len(names), (
+        "%d of %d in sync, %d online, %d sessions" % (
+            counts["in_sync"], len(names), counts["online"], sessions))
 
 
-def entry_count(status_text):
-    """From `status`: what must be the same after a restart."""
+def sessions(status_text):
+    """From `status`: how many agents are connected."""
+    return json.loads(status_text)["sessions"]
+
+
+def tables(status_text):
+    """From `status`: {table: {"entries": n, "digest": hex}}, the same after a restart."""
     return json.loads(status_text)["tables"]
 
 
-def region(lab, plan):
+def device_api(paths):
+    """protoc's Python of the gateway's control socket, which `device` reads."""
+    return ["protoc", "-I", os.path.join(paths.root, "proto/api"),
+            "--python_out=" + paths.dir, "gateway.proto"]
+
+
+def device(paths, node):
+    """What a gateway says of itself, as JSON."""
+    return ["/usr/bin/python3", os.path.join(os.path.dirname(__file__), "device.py"),
+            paths.dir, socket(paths, node)]
+
+
+def region(lab):
     """region.yaml as an object."""
     return {
         "region": {"name": plan.REGION, "icmp_source_v4": plan.ICMP_SOURCE[0],

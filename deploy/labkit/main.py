@@ -5,6 +5,7 @@ installed and the programs are built."""
 import argparse
 import fcntl
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -73,43 +74,84 @@ def show(demo):
     print("\n   picture: %s\n" % os.path.relpath(demo.paths.picture))
 
 
+def guide(demo):
+    """What a newcomer can do with a region that runs."""
+    vm = demo.lab.vm
+    print("Try:")
+    print("  ip netns exec %s ping -c 3 %-12s  VM a1 to c1, another VPC on the other cluster"
+          % (vm("a1").ns, vm("c1").ip4))
+    if not demo.reference:
+        ctl = os.path.relpath(demo.paths.ctl)
+        for words, what in (("status", "nodes, tables and their digests"),
+                            ("get tenants", "every VPC and where it lives"),
+                            ("trace --vni %d --dst %s" % (vm("a1").tenant.vni, vm("c1").ip4),
+                             "what happens to a packet, hop by hop"),
+                            ("--help", "what else there is")):
+            print("  %s %-34s  %s" % (ctl, words, what))
+    print("  deploy/lab down   removes all of it")
+
+
+def clean(demo):
+    """Not to be interrupted: whoever is impatient would have to clean by hand."""
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(s, signal.SIG_IGN) for s in signals]
+    try:
+        demo.clean()
+    finally:
+        for s, handler in zip(signals, before):
+            signal.signal(s, handler)
+
+
 def cmd_up(demo, args):
-    table = Table()
-    if not build_region(demo, table):
-        print("\nLogs are in %s; `deploy/lab down` removes the rest" % demo.paths.logs)
+    table, done = Table(), False
+    try:
+        done = build_region(demo, table)
+    finally:
+        if not done:
+            clean(demo)
+    if not done:
+        print("\nlab: all of it was removed again; logs are in %s" % demo.paths.logs)
         return 1
     show(demo)
-    print("The region runs.  `deploy/lab status` looks at it, `deploy/lab down` ends it.")
-    print("A VM: ip netns exec %s ping %s" % (demo.lab.vm("a1").ns, demo.lab.vm("c1").ip4))
-    if not args.reference:
-        print("The command line:  " + " ".join(commands.ctl(demo.paths, "status")))
+    print("The region runs.")
+    guide(demo)
     return 0
 
 
 def cmd_demo(demo, args):
     table = Table()
+    ok, done = False, False
     try:
         if build_region(demo, table):
             show(demo)
             for title, function in demo.shows():
                 table.run(title, function)
-        ok = table.summary()
+        ok, done = table.summary(), True
     finally:
-        if not args.keep:
-            demo.clean()
+        if not (args.keep and done):
+            clean(demo)
+    print("Picture of the region: %s" % os.path.relpath(demo.paths.picture))
+    if args.keep:
+        print("It still runs.")
+        guide(demo)
     if not ok:
         print("Logs: %s" % demo.paths.logs)
     return 0 if ok else 1
 
 
 def cmd_down(demo, args):
-    demo.clean()
-    print("lab: nothing of it runs; files are left in %s" % demo.paths.dir)
+    there = net.existing() or any(map(demo.processes.alive, demo.processes.running))
+    clean(demo)
+    print("lab: %s; files are left in %s" % (
+        "removed" if there else "nothing of it was there", demo.paths.dir))
     return 0
 
 
 def cmd_status(demo, args):
     there = net.existing()
+    if not there and not demo.processes.running:
+        print("lab: no region is up here; `deploy/lab up` makes one")
+        return 1
     alive = [n for n in demo.processes.running if demo.processes.alive(n)]
     dead = sorted(set(demo.processes.running) - set(alive))
     print("namespaces: %d" % len(there))
@@ -118,18 +160,32 @@ def cmd_status(demo, args):
         print("ended:      %s (logs in %s)" % (", ".join(dead), demo.paths.logs))
     if "controller" in alive:
         print(system.output(commands.ctl(demo.paths, "status")), end="")
+    if there and alive:
+        guide(demo)
     return 0 if there and alive and not dead else 1
 
 
-def lock_machine():
+BESIDE = "XGW_LAB_PREFIX=name deploy/lab … makes one beside it"
+
+
+def lock_machine(paths):
     """One lab command at a time, whichever clone it is of: namespaces are the machine's.
-    Held until this process ends."""
-    lock = open("/run/lock/%s-lab.lock" % plan.PREFIX, "w")
+    Held until this process ends.  The file names the lab that made the namespaces, so
+    that no clone takes another's for its own leftovers."""
+    lock = open("/run/lock/%s-lab.lock" % plan.PREFIX, "a+")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise system.SystemError_("another deploy/lab is at work on this machine; "
-                                  "XGW_LAB_PREFIX=name makes one beside it") from None
+                                  + BESIDE) from None
+    lock.seek(0)
+    owner = lock.read().strip()
+    if owner not in ("", paths.dir) and os.path.isdir(owner) and net.existing():
+        raise system.SystemError_("the region of %s is up: `deploy/lab down` there ends it; %s"
+                                  % (owner, BESIDE))
+    lock.truncate(0)
+    lock.write(paths.dir + "\n")
+    lock.flush()
     return lock
 
 
@@ -149,9 +205,12 @@ def main():
         p.error("--data %s: no such directory" % args.data)
     data = args.data or os.environ.get("XGW_DATA") or os.path.join(
         steps.REPO, "../shared/data")
+    if not re.fullmatch("[a-z0-9]{1,8}", plan.PREFIX):
+        p.error("XGW_LAB_PREFIX=%s: not 1 to 8 of a-z and 0-9" % plan.PREFIX)
     paths = commands.Paths(steps.REPO)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that `finally` cleans up
-    lock = lock_machine() if args.command != "status" else None  # noqa: F841  held
+    for s in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(s, lambda number, _: sys.exit(128 + number))  # `finally` cleans up
+    lock = lock_machine(paths) if args.command != "status" else None  # noqa: F841  held
     demo = steps.Demo(paths, data if os.path.isdir(data) else None, args.reference)
     return globals()["cmd_" + args.command](demo, args)
 

@@ -2,13 +2,23 @@
 worked out from a few lists below; nothing here touches the system."""
 
 import os
+import zlib
 
-PREFIX = os.environ.get("XGW_LAB_PREFIX", "xgw")  # of every namespace we make
+PREFIX = os.environ.get("XGW_LAB_PREFIX") or "xgw"  # of every namespace we make
 GW_MAC = "02:00:00:00:00:fe"       # what VMs take for their gateway's MAC
 GW_HOP4, GW_HOP6 = "169.254.1.1", "fe80::fe"
 UNDERLAY_MTU = 1500
 VXLAN_PORT = 4789
 REGION = "lab"
+
+
+def rest_port():
+    """The controller's on 127.0.0.1; its gRPC has the next.  Another prefix means other
+    ports, so that regions stand side by side; below 32768 Linux gives none away."""
+    given = os.environ.get("XGW_LAB_PORT")
+    if given:
+        return int(given)
+    return 17443 if PREFIX == "xgw" else 18000 + zlib.crc32(PREFIX.encode()) % 7000 * 2
 
 
 def ns(name):

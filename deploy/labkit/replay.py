@@ -1,58 +1,97 @@
 #!/usr/bin/python3
 """Captured packets through a gateway, compared with the reference forwarder.
 
-As a module: `prepare` makes the packets and the tenants they need.  As a program, in
-the underlay's namespace: puts the frames of IN on INTERFACE, as the router would, and
-writes what the gateway answers to OUT.
+As a module: `Packets` holds them and the tenants they need.  As a program it does what
+takes a process of its own:
 
-    replay.py INTERFACE IN.jsonl OUT.jsonl
+    replay.py play INTERFACE IN OUT DUE      in the underlay's namespace: puts the frames
+                                             of IN on INTERFACE, as the router would, and
+                                             writes what the gateway answers to OUT
+    replay.py make PLACE OUT                 writes the reference's generated cases
 """
 
 import collections
 import json
 import os
 import socket
+import subprocess
 import sys
 import time
 
 REFERENCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tests/reference")
 RATE = 2000        # packets a second: the lab is for function
-SILENCE = 3        # seconds without a frame that end the wait
+SILENCE = 3        # seconds without a frame that end the wait for missing ones
+QUIET = 0.5        # and the wait for more than is due
 ETH_P_ALL = 3
 SO_RCVBUFFORCE = 33  # <asm-generic/socket.h>; Python has no name for it
-
 
 UNTAGGED, TAGGED = 30300, 30301  # tenants that carry frames captured without VXLAN
 GENERATED = 40000                # added to the VNIs of generated cases
 
 
-def prepare(gateway, nc, endpoint, data):
-    """(frames, rows): VXLAN captures readdressed to the gateway, other captures inside
-    VXLAN, bound for `endpoint`; the `vni`, route and VM-NC rows of the tenants found in
-    them.  Without captures, the reference's generated cases."""
-    sys.path.insert(0, REFERENCE)
-    import world
-    world.VIP4, world.VIP6, world.NC4, world.NC6 = gateway.vip4, gateway.vip6, nc.ip4, nc.ip6
-    world.VTEP4, world.VTEP6 = gateway.vtep4, gateway.vtep6
-    world.PORT_MAC = (gateway.mac,) * 2
-    import cases
-    rows = []
-    if data and os.path.isdir(os.path.join(data, "pcap")):
+def reference(name):
+    if REFERENCE not in sys.path:
+        sys.path.insert(0, REFERENCE)
+    return __import__(name)
+
+
+class Packets:
+    """Frames to send to `gateway` as if from `nc`, and the `vni`, route and VM-NC rows of
+    the tenants found in them.  VXLAN captures are readdressed to the gateway, other
+    captures go inside VXLAN, bound for `endpoint`.  Without captures, the reference's
+    generated cases: they are made by scapy, which takes seconds, so beside the lab."""
+
+    def __init__(self, gateway, nc, far, endpoint, data, folder):
+        captures = reference("captures")
+        self.maker, self.made = None, os.path.join(folder, "replay-made.jsonl")
+        self.captured = bool(data) and os.path.isdir(os.path.join(data, "pcap"))
+        place = captures.Place(nc.ip4, nc.ip6, gateway.vip4, gateway.vip6, far.ip4, far.ip6)
+        macs = gateway.mac, gateway.hop_mac
+        if not self.captured:
+            world = reference("world")
+            self.rows = [world.shifted(r, GENERATED) for r in world.entries()
+                         if is_acceptable(r)]
+            words = json.dumps({"nc": place[:2], "vip": place[2:4], "macs": macs,
+                                "vtep": (gateway.vtep4, gateway.vtep6)})
+            self.maker = subprocess.Popen(
+                ["/usr/bin/python3", os.path.abspath(__file__), "make", words, self.made],
+                stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            return
+        self.rows = []
         for vni, flags in ((UNTAGGED, []), (TAGGED, ["inner_vlan"])):
-            rows.append({"table": "vni", "vni": vni, "flags": flags})
-            rows += [{"table": "vxlan_route", "vni": vni, "prefix": net, "scope": "idc",
-                      "endpoint": endpoint, "endpoint_vni": vni}
-                     for net in ("0.0.0.0/0", "::/0")]
-        frames = [frame for _, frame in cases.captures(data, rows, UNTAGGED, TAGGED)]
-    else:
-        cases.VNI_OFFSET = GENERATED
-        frames = [frame for _, frame in cases.table_cases()]
-        rows = [cases.shifted(r) for r in world.entries() if is_acceptable(r)]
-    # What a veth carries; and the kernel takes the outermost tag off before an af_packet
-    # port sees the frame, so a third tag would not be counted as one.
+            self.rows.append({"table": "vni", "vni": vni, "flags": flags})
+            self.rows += [{"table": "vxlan_route", "vni": vni, "prefix": net, "scope": "idc",
+                           "endpoint": endpoint, "endpoint_vni": vni}
+                          for net in ("0.0.0.0/0", "::/0")]
+
+        def wrap(frame, family, vni, checksum_0):
+            return captures.tunnel(frame, place, macs, family, vni, checksum_0)
+
+        self.ready = acceptable(frame for _, frame in captures.captured_cases(
+            data, self.rows, place, wrap, UNTAGGED, TAGGED))
+
+    def frames(self):
+        if self.maker:
+            _, said = self.maker.communicate(timeout=120)
+            if self.maker.returncode:
+                raise ValueError("cases were not made: " + said.strip().splitlines()[-1])
+            with open(self.made) as f:
+                self.ready = [bytes.fromhex(json.loads(line)) for line in f]
+            self.maker = None
+        return self.ready
+
+    def end(self):
+        if self.maker:
+            self.maker.kill()
+            self.maker.communicate()
+
+
+def acceptable(frames):
+    """What a veth carries.  And the kernel takes the outermost tag off before an
+    af_packet port sees the frame, so a third tag would not be counted as one."""
     tags = (b"\x81\0", b"\x88\xa8")
     return [f for f in frames if 14 <= len(f) <= 1514 and not (
-        f[12:14] in tags and f[16:18] in tags and f[20:22] in tags)], rows
+        f[12:14] in tags and f[16:18] in tags and f[20:22] in tags)]
 
 
 def is_acceptable(row):
@@ -63,12 +102,28 @@ def is_acceptable(row):
             and row.get("peer_vni", 100) in kept)
 
 
+def make(place, target):
+    place, world = json.loads(place), reference("world")
+    world.NC4, world.NC6 = place["nc"]
+    world.VIP4, world.VIP6 = place["vip"]
+    world.VTEP4, world.VTEP6 = place["vtep"]
+    world.PORT_MAC = (place["macs"][0],) * 2
+    cases = reference("cases")
+    cases.VNI_OFFSET = GENERATED
+    with open(target, "w") as f:
+        f.writelines(json.dumps(frame.hex()) + "\n" for frame in acceptable(
+            frame for _, frame in cases.table_cases()))
+
+
+Verdicts = collections.namedtuple("Verdicts", "out icmp drops local")
+
+
 def expected(device, rows, frames):
-    """What must come out: (Counter of frames, Counter of ICMP errors, drops, local)."""
-    sys.path.insert(0, REFERENCE)
-    from forwarder import Forwarder, Tables
-    judge = Forwarder(device, Tables(rows))
-    out, icmp, drops, local = (collections.Counter() for _ in range(4))
+    """What must come out, and be counted: Verdicts of Counters, and a number of local."""
+    forwarder = reference("forwarder")
+    judge = forwarder.Forwarder(device, forwarder.Tables(rows))
+    out, icmp, drops = (collections.Counter() for _ in range(3))
+    local = 0
     for frame in frames:
         for what, *more in judge.forward(frame, 0):
             if what == "forward":
@@ -78,19 +133,35 @@ def expected(device, rows, frames):
             elif what == "drop":
                 drops[more[0]] += 1
             else:
-                local["local"] += 1
-    return out, icmp, drops, local["local"]
+                local += 1
+    return Verdicts(out, icmp, drops, local)
 
 
-def differences(got, out, icmp):
+def differences(got, want):
     """Frames that are due and did not come, and frames that nobody expects.  ICMP errors
     are rate limited, so they may be missing, but no other may come instead."""
-    missing = out - got
-    extra = got - out - icmp
+    missing = want.out - got
+    extra = got - want.out - want.icmp
     return missing, extra
 
 
-def play(interface, source, target):
+def miscounted(before, after, want, icmp_seen):
+    """Lines about what a gateway counted otherwise than the reference; [] = all agrees.
+    ARP and ND go on meanwhile, so `local` may be more."""
+    lines = []
+    for reason in sorted(set(want.drops) | set(after["drops"])):
+        counted = after["drops"].get(reason, 0) - before["drops"].get(reason, 0)
+        if counted != want.drops[reason]:
+            lines.append("drop %s: %d, not %d" % (reason, counted, want.drops[reason]))
+    for name, due in (("forwarded", sum(want.out.values())), ("icmp_sent", icmp_seen)):
+        if after[name] - before[name] != due:
+            lines.append("%s: %d, not %d" % (name, after[name] - before[name], due))
+    if after["local"] - before["local"] < want.local:
+        lines.append("local: %d, not %d" % (after["local"] - before["local"], want.local))
+    return lines
+
+
+def play(interface, source, target, due):
     s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
     s.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 64 << 20)
     s.bind((interface, 0))
@@ -119,7 +190,7 @@ def play(interface, source, target):
             time.sleep(0.0005)
         s.send(frame)
     last = time.monotonic()
-    while time.monotonic() - last < SILENCE:
+    while time.monotonic() - last < (QUIET if len(got) >= int(due) else SILENCE):
         if drain():
             last = time.monotonic()
         time.sleep(0.01)
@@ -128,4 +199,4 @@ def play(interface, source, target):
 
 
 if __name__ == "__main__":
-    play(*sys.argv[1:])
+    {"play": play, "make": make}[sys.argv[1]](*sys.argv[2:])

@@ -32,28 +32,32 @@ class Demo:
         self.paths, self.data, self.reference = paths, data, reference
         self.lab = plan.Lab()
         self.processes = system.Processes(paths)
+        self.packets = None
 
     def load(self):
         """Reads the data; what only looks or removes does without."""
         self.inventory = content.load(self.data)
         content.extend(self.lab, self.inventory)
-        self.frames, captured = replay.prepare(
-            self.lab.gateways[0], self.lab.ncs[0], self.lab.remotes[0].node.ip4, self.data)
-        self.entries = list(content.lines(self.lab, self.inventory)) + list(
-            content.captured_lines(self.lab, captured))
-        kinds = collections.Counter(json.loads(e)["table"] for e in self.entries)
-        return "%s: %d tenants, %d routes, %d VM-NC, %d packets to replay" % (
-            "no data given, generated" if self.inventory.source == "generated"
-            else "real inventory, prefixes, captures", kinds["tenant"],
-            kinds["vxlan_route"], kinds["vm_nc"], len(self.frames))
+        lab = self.lab
+        self.packets = replay.Packets(lab.gateways[0], lab.ncs[0], lab.ncs[1],
+                                      lab.remotes[0].node.ip4, self.data, self.paths.dir)
+        self.entries = list(content.lines(lab, self.inventory)) + list(
+            content.captured_lines(lab, self.packets.rows))
+        self.kinds = collections.Counter(json.loads(e)["table"] for e in self.entries)
+        return "%s: %d tenants, %d routes, %d VM-NC entries" % (
+            "no data, so generated" if self.inventory.source == "generated"
+            else "real inventory, prefixes and captures", self.kinds["tenant"],
+            self.kinds["vxlan_route"], self.kinds["vm_nc"])
 
     # --- build and remove ---------------------------------------------------------
 
     def clean(self):
         """Whatever an earlier run left, in any state; the logs stay until the next."""
+        if self.packets:
+            self.packets.end()
         self.processes.stop_all()
         net.down()
-        for name in ("controller.db", "controller.db-wal", "controller.db-shm"):
+        for name in ("controller.db", "controller.db-wal", "controller.db-shm", "xgwctl"):
             if os.path.exists(self.paths.file(name)):
                 os.remove(self.paths.file(name))
 
@@ -64,9 +68,8 @@ class Demo:
             len(self.lab.gateways))
 
     def draw(self):
-        kinds = collections.Counter(json.loads(e)["table"] for e in self.entries)
         foot = ["%d tenants, %d routes, %d VM-NC entries" % (
-            kinds["tenant"], kinds["vxlan_route"], kinds["vm_nc"]),
+            self.kinds["tenant"], self.kinds["vxlan_route"], self.kinds["vm_nc"]),
                 "inventory: %s; %d announced prefixes" % (
                     "generated" if self.inventory.source == "generated"
                     else "inventory/ovn, prefixes/bart", len(self.inventory.prefixes))]
@@ -83,8 +86,11 @@ class Demo:
     def write_inputs(self):
         for name in os.listdir(self.paths.logs) if os.path.isdir(self.paths.logs) else ():
             os.remove(os.path.join(self.paths.logs, name))
-        system.write(self.paths.region, system.yaml(commands.region(self.lab, plan)))
+        system.write(self.paths.region, system.yaml(commands.region(self.lab)))
         system.write(self.paths.entries, "".join(e + "\n" for e in self.entries))
+        if not self.reference:
+            system.write(self.paths.ctl, commands.ctl_script(self.paths), 0o755)
+            system.output(commands.device_api(self.paths))
 
     # --- processes -----------------------------------------------------------------
 
@@ -140,13 +146,34 @@ class Demo:
         start = time.monotonic()
         system.output(commands.import_entries(self.paths), 120)
         took = time.monotonic() - start
-        return "%d entries in %.1f s" % (len(self.entries), took)
+        for table, held in self.tables().items():
+            if held["entries"] != self.kinds[table]:
+                raise system.SystemError_("%s: the controller has %d, the file %d" % (
+                    table, held["entries"], self.kinds[table]))
+        return "xgwctl import: %d entries in %.1f s" % (len(self.entries), took)
+
+    def wait_in_sync(self):
+        names = [g.name for g in self.lab.gateways]
+        self.poll("controller", lambda text: commands.nodes_in_sync(text, names), 30)
 
     def in_sync(self):
-        names = [g.name for g in self.lab.gateways]
-        start = time.monotonic()
-        self.poll("controller", lambda text: commands.nodes_in_sync(text, names), 30)
-        return "%s after %.1f s" % (", ".join(names), time.monotonic() - start)
+        """And each gateway holds what its cluster's tenants imply, no more and no less."""
+        self.wait_in_sync()
+        said = []
+        for g in self.lab.gateways:
+            due = sum(1 for _ in content.derive(self.lab, self.entries, g.cluster))
+            held = sum(self.device(g)["entries"])
+            if held != due:
+                raise system.SystemError_("%s holds %d entries, not %d" % (g.name, held, due))
+            said.append("%s holds %d entries" % (g.name, held))
+        return ", ".join(said)
+
+    def device(self, gateway):
+        """What the gateway says of itself."""
+        return json.loads(system.output(commands.device(self.paths, gateway)))
+
+    def tables(self):
+        return commands.tables(system.output(commands.status(self.paths)))
 
     # --- traffic -------------------------------------------------------------------
 
@@ -197,28 +224,49 @@ class Demo:
         return self.pings(self.between("a1>a3", "a3>a2"))
 
     def ping_inventory(self):
-        return self.pings(self.between("o1>o2", "e1>e2", "e2>e1"))
+        return self.pings(self.between("o1>o2", "o2>o1"))
+
+    def ping_announced(self):
+        e1, e2 = self.lab.vm("e1"), self.lab.vm("e2")
+        return "%s, %s: %s" % (e1.tenant.prefixes[0], e2.ip6, self.pings(
+            self.between("e1>e2", "e2>e1")))
 
     def ping_remotes(self):
         a1, a3 = self.lab.vm("a1"), self.lab.vm("a3")
         return self.pings([(vm, r.host(f), f) for r in self.lab.remotes
                            for vm in (a1, a3) for f in (4, 6)])
 
-    def tcp(self):
-        # a1 > a3 goes out over the longer v6 header: it works only if the gateway's
-        # "too big" reaches a1.
-        done = 0
-        for source, target, family in (("a1", "a2", 4), ("a1", "b1", 6), ("a1", "c1", 4),
-                                       ("d1", "d2", 6), ("a1", "a3", 4), ("o1", "o2", 4)):
+    def tcp(self, *transfers):
+        """[(from, to, family)]: data there, its digest back."""
+        size = TCP_BYTES // 8 if self.reference else TCP_BYTES
+        start = time.monotonic()
+        for source, target, family in transfers:
             one, two = self.lab.vm(source), self.lab.vm(target)
             try:
-                traffic.tcp(one.ns, two.ns, two.ip(family), TCP_BYTES // 8
-                            if self.reference else TCP_BYTES)
+                traffic.tcp(one.ns, two.ns, two.ip(family), size)
             except traffic.TrafficError as e:
                 raise traffic.TrafficError("%s to %s: %s" % (source, target, e)) from None
-            done += 1
-        return "%d transfers of %d MiB arrived byte for byte" % (
-            done, (TCP_BYTES // 8 if self.reference else TCP_BYTES) >> 20)
+        took = time.monotonic() - start
+        return "%s: %d MiB each, byte for byte, %.0f Mbit/s" % (
+            ", ".join("%s to %s v%d" % t for t in transfers), size >> 20,
+            len(transfers) * size * 8 / took / 1e6)
+
+    def tcp_same_vpc(self):
+        # a1 > a3 goes out over the longer v6 header: it works only if the gateway's
+        # "too big" reaches a1.
+        return self.tcp(("a1", "a2", 4), ("a1", "a2", 6), ("a1", "a3", 4))
+
+    def tcp_peer(self):
+        return self.tcp(("a1", "b1", 4), ("b1", "a2", 6))
+
+    def tcp_other_cluster(self):
+        return self.tcp(("a1", "c1", 4), ("c1", "a2", 6))
+
+    def tcp_v6(self):
+        return self.tcp(("d1", "d2", 6))
+
+    def tcp_inventory(self):
+        return self.tcp(("o1", "o2", 4), ("e1", "e2", 4), ("e2", "e1", 6))
 
     def too_big(self):
         """1,450 bytes fit towards v4, not towards the NC on v6: the VM hears 1,430."""
@@ -235,26 +283,35 @@ class Demo:
         return "a1 was told MTU 1430 for a3 and uses it"
 
     def replay(self):
-        gateway = self.lab.gateways[0]
+        """Every frame that comes out, and every drop counter, as the reference has it."""
+        gateway, frames = self.lab.gateways[0], self.packets.frames()
         rows = list(content.derive(self.lab, self.entries, gateway.cluster))
-        out, icmp, drops, local = replay.expected(
-            content.device(self.lab, gateway, plan), rows, self.frames)
+        want = replay.expected(content.device(self.lab, gateway, plan), rows, frames)
         sent, heard = self.paths.file("replay-in.jsonl"), self.paths.file("replay-out.jsonl")
-        system.write(sent, "".join(json.dumps(f.hex()) + "\n" for f in self.frames))
+        system.write(sent, "".join(json.dumps(f.hex()) + "\n" for f in frames))
+        before = None if self.reference else self.device(gateway)
         system.output(["ip", "netns", "exec", plan.ns("underlay"), "/usr/bin/python3",
-                       replay.__file__, gateway.router_if, sent, heard], 120)
+                       replay.__file__, "play", gateway.router_if, sent, heard,
+                       str(sum(want.out.values()))], 120)
         with open(heard) as f:
             lines = [json.loads(line) for line in f]
         # The gateway's own ARP and ND are no answers to packets.
         got = collections.Counter(x for x in lines if not is_resolution(bytes.fromhex(x)))
-        missing, extra = replay.differences(got, out, icmp)
+        missing, extra = replay.differences(got, want)
         if missing or extra:
             told = self.paths.file("replay-differences.json")
             system.write(told, json.dumps({"missing": missing, "unexpected": extra}))
             raise traffic.TrafficError("%d frames missing, %d unexpected: see %s" % (
                 sum(missing.values()), sum(extra.values()), told))
-        return "%d packets: %d forwarded as the reference says, %d dropped for %d reasons" % (
-            len(self.frames), sum(out.values()), sum(drops.values()), len(drops))
+        if before:
+            wrong = replay.miscounted(before, self.device(gateway), want,
+                                      sum(got.values()) - sum(want.out.values()))
+            if wrong:
+                raise traffic.TrafficError("counted wrongly: " + "; ".join(wrong[:4]))
+        return "%d %s packets: %d forwarded as the reference says, %d dropped for %d reasons%s" % (
+            len(frames), "captured" if self.packets.captured else "generated",
+            sum(want.out.values()), sum(want.drops.values()), len(want.drops),
+            ", each counted" if before else "")
 
     # --- the product under events ---------------------------------------------------
 
@@ -262,38 +319,66 @@ class Demo:
         a1, c1 = self.lab.vm("a1"), self.lab.vm("c1")
         text = system.output(commands.trace(self.paths, a1.tenant.vni, c1.ip4, a1.ip4))
         print("\n".join("      " + line for line in text.splitlines()))
-        return "a1 to c1, %d lines above" % len(text.splitlines())
+        for due in (c1.nc.ip4, a1.tenant.cluster, c1.tenant.cluster):
+            if due not in text:
+                raise system.SystemError_("%s is not in the trace" % due)
+        return "a1 to c1: %s, then %s, then NC %s" % (
+            a1.tenant.cluster, c1.tenant.cluster, c1.nc.ip4)
+
+    def under_traffic(self, event):
+        """Runs `event` under pings on either gateway, none of which may be lost; nor may
+        any gateway be written to.  Ends when all nodes are in sync again."""
+        pairs = [("a1", "a2"), ("c1", "a1")]
+        before = [self.device(g) for g in self.lab.gateways]
+        runs = [traffic.PingRun(self.lab.vm(s).ns, self.lab.vm(t).ip4) for s, t in pairs]
+        try:
+            event()
+            self.wait_in_sync()
+            for run in runs:
+                run.wait(25)
+        finally:
+            counts = [run.stop() for run in runs]
+        for (source, target), (sent, received) in zip(pairs, counts):
+            if sent != received or not sent:
+                raise traffic.TrafficError("%s to %s: %d of %d pings" % (
+                    source, target, received, sent))
+        writes = 0
+        for was, now in zip(before, (self.device(g) for g in self.lab.gateways)):
+            if (was["boot_id"], was["entries"]) != (now["boot_id"], now["entries"]):
+                raise system.SystemError_("a gateway's tables changed: %s, then %s" % (
+                    was["entries"], now["entries"]))
+            writes += now["writes"] - was["writes"]
+        if writes:
+            raise system.SystemError_("the gateways were written to %d times" % writes)
+        return "%d pings meanwhile, none lost; 0 device writes" % sum(c[0] for c in counts)
 
     def restart_agent(self):
-        name = "agent-" + self.lab.gateways[0].name
-        run = traffic.PingRun(self.lab.vm("a1").ns, self.lab.vm("a2").ip4)
-        try:
-            self.processes.stop(name)
-            self.processes.start(name, commands.agent(self.paths, self.lab.gateways[0]))
-            self.in_sync()
-            run.wait(50)
-        finally:
-            sent, received = run.stop()
-        if sent != received:
-            raise traffic.TrafficError("%d of %d pings" % (received, sent))
-        return "%d pings meanwhile, none lost" % sent
+        gateway = self.lab.gateways[0]
+        name, others = "agent-" + gateway.name, len(self.lab.gateways) - 1
+
+        def event():
+            for sig in (15, 9):
+                self.processes.stop(name, sig=sig)
+                self.poll("controller", lambda text: (
+                    commands.sessions(text) == others,
+                    "%d sessions" % commands.sessions(text)), 15)
+                self.processes.start(name, commands.agent(self.paths, gateway))
+                self.wait_in_sync()
+
+        return "SIGTERM, then kill -9: " + self.under_traffic(event)
 
     def restart_controller(self):
-        before = commands.entry_count(system.output(commands.status(self.paths)))
-        run = traffic.PingRun(self.lab.vm("a1").ns, self.lab.vm("a2").ip4)
-        try:
+        before = self.tables()
+
+        def event():
             self.processes.stop("controller", sig=9)
             self.start_controller()
-            self.in_sync()
-            run.wait(50)
-        finally:
-            sent, received = run.stop()
-        after = commands.entry_count(system.output(commands.status(self.paths)))
+
+        said = self.under_traffic(event)
+        after = self.tables()
         if before != after:
             raise system.SystemError_("before %s, after %s" % (before, after))
-        if sent != received:
-            raise traffic.TrafficError("%d of %d pings" % (received, sent))
-        return "kill -9: tables the same, %d pings meanwhile, none lost" % sent
+        return "kill -9: digests of %d tables equal, nodes in sync; %s" % (len(after), said)
 
     def steps(self):
         """(title, function, needed): nothing goes on behind a needed step that failed."""
@@ -317,9 +402,14 @@ class Demo:
         yield "ping, NC on a v6 underlay", self.ping_v6_underlay
         yield "ping, IDC and second region", self.ping_remotes
         yield "ping, imported inventory", self.ping_inventory
+        yield "ping, announced prefixes", self.ping_announced
         yield "path MTU", self.too_big
-        yield "TCP", self.tcp
-        yield "packets replayed", self.replay
+        yield "TCP, same VPC", self.tcp_same_vpc
+        yield "TCP, peered VPC, same cluster", self.tcp_peer
+        yield "TCP, peered VPC, other cluster", self.tcp_other_cluster
+        yield "TCP, v6 tenant", self.tcp_v6
+        yield "TCP, inventory and announced", self.tcp_inventory
+        yield "packets replayed, drops counted", self.replay
         if not self.reference:
             yield "xgwctl trace", self.trace
             yield "agent restarted under traffic", self.restart_agent

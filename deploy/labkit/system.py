@@ -44,6 +44,17 @@ def start_time(pid):
         return None
 
 
+def strays(folder, programs):
+    """Processes that run one of `programs` (a folder) in `folder`."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.readlink("/proc/%s/cwd" % pid) == os.path.realpath(folder) and os.readlink(
+                    "/proc/%s/exe" % pid).startswith(os.path.realpath(programs) + "/"):
+                yield int(pid)
+        except OSError:
+            pass  # a kernel thread, or gone
+
+
 class Processes:
     """What was started, kept in a file, so that another call can stop it."""
 
@@ -97,6 +108,9 @@ class Processes:
     def stop_all(self):
         for name in reversed(list(self.running)):
             self.stop(name)
+        # And what was started in the moment in which an earlier call was killed.
+        for pid in strays(self.paths.dir, self.paths.bin):
+            os.kill(pid, signal.SIGKILL)
 
     def last_words(self, name, lines=5):
         try:

@@ -18,14 +18,15 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import world as w  # noqa: E402
+from captures import Place, captured_cases  # noqa: E402
 from forwarder import Forwarder, Tables  # noqa: E402
-from wire import checksum, ones_sum, u16  # noqa: E402
+from wire import checksum, u16  # noqa: E402
 
 from scapy.all import (  # noqa: E402
     ARP, AH, Dot1AD, Dot1Q, Ether, ICMP, IP, IPOption, IPv6, IPv6ExtHdrDestOpt,
     IPv6ExtHdrFragment, IPv6ExtHdrHopByHop, IPv6ExtHdrRouting, ICMPv6EchoRequest,
     ICMPv6DestUnreach, ICMPv6ND_NA, ICMPv6ND_NS, ICMPv6ND_RA,
-    LLC, Raw, RawPcapReader, TCP, UDP)
+    LLC, Raw, TCP, UDP)
 from scapy.layers.vxlan import VXLAN  # noqa: E402
 
 VNI_OFFSET = 0  # for a place where the cases' tenants have other numbers
@@ -42,8 +43,7 @@ def ether(dst=w.PORT_MAC[0], **more):
 
 def shifted(row):
     """An entry of the cases' world under the number that VNI_OFFSET gives it."""
-    return {k: v + VNI_OFFSET if k in ("vni", "peer_vni") and v < 0xFFFFFF else v
-            for k, v in row.items()}
+    return w.shifted(row, VNI_OFFSET)
 
 
 def plain(payload=b"x" * 18, src="10.0.0.5", dst="10.0.0.4", eth=None, ip=None,
@@ -501,83 +501,14 @@ def fix_header(frame):
 # --- captures ------------------------------------------------------------------------
 
 
-def captured(data, folder):
-    for path in sorted(pathlib.Path(data, "pcap", folder).glob("*.pcap*")):
-        for n, (frame, _) in enumerate(RawPcapReader(str(path))):
-            yield "%s #%d" % (path.name, n), bytes(frame)
+def captures(data, rows):
+    """Captured frames as captures.py makes them, in tunnels of scapy's."""
+    place = Place(nc4=w.NC4, nc6=w.NC6, vip4=w.VIP4, vip6=w.VIP6, far4=w.FAR4, far6=w.FAR6)
 
+    def wrap(frame, family, vni, checksum_0):
+        return tunnel(frame, family, vni, udp={"chksum": 0} if checksum_0 else None)
 
-def find_vxlan(frame):
-    """(offset of IP, of UDP) of a frame that carries VXLAN on one of its ports."""
-    if len(frame) < 42:
-        return None
-    if u16(frame, 12) == 0x0800 and frame[23] == 17:
-        at = 14, 14 + (frame[14] & 15) * 4
-    elif u16(frame, 12) == 0x86DD and frame[20] == 17:
-        at = 14, 54
-    else:
-        return None
-    if len(frame) < at[1] + 8 or u16(frame, at[1] + 2) not in (4789, 4790, 8472):
-        return None
-    return at
-
-
-def readdress(frame, at):
-    """A captured VXLAN frame sent by our NC to our VIP, checksums as right as before."""
-    ip, udp = at
-    source, target = ((w.NC4, w.VIP4) if udp - ip < 40 else (w.NC6, w.VIP6))
-    packed = bytes(IP(src=source, dst=target))[12:20] if ":" not in source else bytes(
-        IPv6(src=source, dst=target))[8:40]
-    where = ip + (12 if ":" not in source else 8)
-    body = frame[where:where + len(packed)]
-    new = frame[:where] + packed + frame[where + len(packed):]
-    port = frame[udp + 2:udp + 4]
-    new = new[:udp + 2] + struct.pack("!H", 4789) + new[udp + 4:]
-
-    def shift(buf, offset, old, fresh):
-        # The sum of what changed moves into the checksum.
-        value = (u16(buf, offset) + ones_sum(old) - ones_sum(fresh)) % 0xFFFF
-        return buf[:offset] + struct.pack("!H", value) + buf[offset + 2:]
-
-    if ":" not in source:
-        new = shift(new, ip + 10, body, packed)
-    if u16(frame, udp + 6):
-        new = shift(new, udp + 6, body + port, packed + struct.pack("!H", 4789))
-        if u16(new, udp + 6) == 0:
-            new = new[:udp + 6] + b"\xff\xff" + new[udp + 8:]
-    return new
-
-
-def captures(data, rows, untagged=300, tagged=301):
-    """Every captured frame, and the tenants that the captured ones belong to.  Frames
-    without VXLAN travel inside two tenants' of the caller; `tagged` allows inner tags."""
-    known, seen = {r["vni"] for r in rows if r["table"] == "vni"}, set()
-    for name, frame in captured(data, "vxlan"):
-        at = find_vxlan(frame)
-        yield name + " as it is", frame
-        yield name + " inside", tunnel(frame, vni=tagged, udp={"chksum": 0})
-        if not at:
-            continue
-        new = readdress(frame, at)
-        yield name, new
-        vni = int.from_bytes(new[at[1] + 12:at[1] + 15], "big")
-        inner = new[at[1] + 16:]
-        if vni and vni not in known:
-            known.add(vni)
-            rows.append({"table": "vni", "vni": vni, "flags": []})
-            for net in ("0.0.0.0/0", "::/0"):
-                rows.append({"table": "vxlan_route", "vni": vni, "prefix": net,
-                             "scope": "local"})
-        if vni and len(inner) >= 34 and u16(inner, 12) == 0x0800 and 0 < inner[30] < 224:
-            vm = ".".join(str(b) for b in inner[30:34])
-            if (vni, vm) not in seen and not vm.startswith("127."):
-                seen.add((vni, vm))
-                rows.append({"table": "vm_nc", "vni": vni, "vm": vm,
-                             "nc": w.FAR4 if len(seen) % 2 else w.FAR6})
-    for name, frame in captured(data, "inner"):
-        for family, vni in ((4, untagged), (6, tagged)):
-            if len(frame) < 60000:
-                yield "%s in vni %d" % (name, vni), tunnel(frame, family, vni)
+    return captured_cases(data, rows, place, wrap)
 
 
 # --- mutations ------------------------------------------------------------------------

@@ -50,6 +50,12 @@ def devices():
     return worlds
 
 
+def shifted(row, offset):
+    """An entry under a number that is `offset` higher; the highest VNI stays."""
+    return {k: v + offset if k in ("vni", "peer_vni") and v < 0xFFFFFF else v
+            for k, v in row.items()}
+
+
 def entries():
     """Tenants 100 (main), 110-113 and 120-124 (peer chains), 300/301 (captures)."""
     rows = []
