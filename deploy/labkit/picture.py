@@ -49,16 +49,26 @@ def svg(lab, counts):
         x = GAP + (n + 1) * (BOX + GAP)
         s.box(x, 50, BOX, 66, "#fff8e1", title="xgw-agent " + g.name)
         s.text(x + 10, 94, "gRPC over TLS to the controller", size=12)
-        s.box(x, 150, BOX, 150, "#e3f2fd", title="xgw-gateway " + g.name)
+        s.box(x, 150, BOX, 124, "#e3f2fd", title="xgw-gateway " + g.name)
         for k, words in enumerate(("cluster %s, side %s" % (g.cluster, g.side),
                                    "VIP %s  %s" % (g.vip4, g.vip6),
                                    "VTEP %s  %s" % (g.vtep4, g.vtep6),
                                    "DPDK af_packet on a veth")):
             s.text(x + 10, 194 + 22 * k, words, size=12)
         s.line(x + BOX // 2, 116, x + BOX // 2, 150)
-        s.line(x + BOX // 2, 300, x + BOX // 2, middle)
-    s.line(GAP + BOX, 83, 2 * GAP + BOX, 83, dash=True)
-    s.line(2 * GAP + 2 * BOX, 83, 3 * GAP + 2 * BOX, 83, dash=True)
+        s.line(x + BOX // 2, 274, x + BOX // 2, middle)
+        s.line(x + BOX // 2, 38, x + BOX // 2, 50, dash=True)
+    s.line(GAP + BOX - 30, 38, GAP + len(lab.gateways) * (BOX + GAP) + BOX // 2, 38, dash=True)
+    s.line(GAP + BOX - 30, 38, GAP + BOX - 30, 50, dash=True)
+    s.text(GAP, 182, "Peered VPCs", bold=True)
+    for n, (one, other) in enumerate(lab.peerings):
+        s.text(GAP, 204 + 20 * n, "%s \u2013 %s: %s" % (
+            one.name, other.name, "both on " + one.cluster if one.cluster == other.cluster
+            else "%s and %s" % (one.cluster, other.cluster)), size=12)
+    s.text(GAP, 204 + 20 * len(lab.peerings), "the inventory's networks, each with each",
+           size=12)
+    s.text(GAP, 234 + 20 * len(lab.peerings), "A colour is a VPC; solid lines carry", size=12)
+    s.text(GAP, 250 + 20 * len(lab.peerings), "packets, dashed ones tables.", size=12)
     for n, r in enumerate(lab.remotes):
         x, y = GAP + 3 * (BOX + GAP), 50 + n * 156
         s.box(x, y, BOX, 140, "#f3e5f5", title=r.node.name)
@@ -96,10 +106,10 @@ def ascii_lines(lab):
     g1, g2 = lab.gateways
     idc, region2 = lab.remotes
     out = [
-        "                 xgw-controller  (SQLite; REST, gRPC)",
-        "                    |            |",
-        "               xgw-agent    xgw-agent",
-        "                    |            |",
+        "                   xgw-controller  (SQLite; REST, gRPC)",
+        "                   |             |",
+        "               xgw-agent     xgw-agent",
+        "                   |             |",
         "             +-----------+ +-----------+   +---------+ +---------+",
         "             |    %-6s | |    %-6s |   | %-7s | | %-7s |" % (
             g1.name, g2.name, idc.node.name, region2.node.name),
