@@ -489,8 +489,8 @@ START_TEST(a_read_back_tells_what_packets_get_not_what_was_written)
 {
     static const char *const wrong[] = {
         "{\"table\":\"vni\",\"vni\":7,\"flags\":[\"inner_vlan\"]}",
-        "{\"table\":\"vxlan_route\",\"vni\":7,\"prefix\":\"10.1.0.0/16\",\"scope\":"
-        "\"peer\",\"peer_vni\":9}",
+        ("{\"table\":\"vxlan_route\",\"vni\":7,\"prefix\":\"10.1.0.0/16\",\"scope\":"
+         "\"peer\",\"peer_vni\":9}"),
         "{\"table\":\"vm_nc\",\"vni\":7,\"vm\":\"10.0.0.4\",\"nc\":\"172.16.2.3\"}",
     };
     struct device d = device_new(NULL);
