@@ -67,6 +67,7 @@ class Controller(grpc.GenericRpcHandler):
 
     def session(self, requests, context):
         out = queue.Queue()
+        out.seq = None  # of its last batch; None: no hello yet, or it is over
         context.send_initial_metadata(())  # the agent speaks once it is heard
         with self.lock:
             self.streams.append(out)
@@ -74,7 +75,6 @@ class Controller(grpc.GenericRpcHandler):
         yield from iter(out.get, None)
 
     def listen(self, requests, out):
-        out.seq = None
         try:
             for m in requests:
                 kind = m.WhichOneof("m")
