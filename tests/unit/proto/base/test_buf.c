@@ -5,20 +5,6 @@
 #include "proto/base/blob.h"
 #include "proto/base/buf.h"
 
-/* A sanitizer's allocator shall answer null as malloc does, not end the program. */
-const char *__asan_default_options(void);
-const char *__tsan_default_options(void);
-
-const char *__asan_default_options(void)
-{
-    return "allocator_may_return_null=1";
-}
-
-const char *__tsan_default_options(void)
-{
-    return "allocator_may_return_null=1";
-}
-
 START_TEST(numbers_are_big_endian_and_read_back)
 {
     static const uint8_t want[] = { 0x01, 0x02, 0x03, 0x04, 0x05, 0x06,
