@@ -57,7 +57,7 @@ uint64_t shell_now_ms(void)
     return clock_ms(CLOCK_MONOTONIC);
 }
 
-uint64_t shell_unix_ms(void)
+static uint64_t unix_ms(void)
 {
     return clock_ms(CLOCK_REALTIME);
 }
@@ -75,11 +75,6 @@ const struct core *shell_core(const struct shell *s)
 uint64_t shell_term(const struct shell *s)
 {
     return s->store->term;
-}
-
-uint32_t shell_waiting(const struct shell *s)
-{
-    return s->waiting_count;
 }
 
 /* ---- effects ---- */
@@ -159,7 +154,7 @@ static void step(struct shell *s, const struct core_in *in)
     bool is_outer = !s->is_stepping;
     struct core_effect effect;
 
-    core_step(s->core, now, shell_unix_ms(), in);
+    core_step(s->core, now, unix_ms(), in);
     if (!is_outer) {
         return;
     }
@@ -239,12 +234,9 @@ static void on_store_range(void *ctx, const struct store_range_reply *reply)
         return;
     }
     if (reply->more) { /* the worker reads on while the core takes these */
-        struct store_key from = reply->kvs[reply->kv_count - 1].key;
-
-        if (from.len < STORE_KEY_MAX) {
-            from.bytes[from.len++] = 0; /* the next possible key */
-        }
-        store_range(s->store, LOAD_TAG, from, s->load_end, LOAD_KEYS);
+        store_range(s->store, LOAD_TAG,
+                    store_key_after(&reply->kvs[reply->kv_count - 1].key), s->load_end,
+                    LOAD_KEYS);
     }
     in.loaded.kvs = reply->kvs;
     in.loaded.count = reply->kv_count;

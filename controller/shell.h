@@ -42,12 +42,8 @@ struct event_base *shell_base(const struct shell *s);
 const struct core *shell_core(const struct shell *s);
 
 uint64_t shell_now_ms(void); /* monotonic, the core's clock */
-uint64_t shell_unix_ms(void);
 
 uint64_t shell_term(const struct shell *s); /* the store's fencing term */
-
-/* Commands waiting for an answer; the API refuses above a bound of its own. */
-uint32_t shell_waiting(const struct shell *s);
 
 /* Gives a command to the core; its token is set here.  `on_reply` comes exactly once,
  * perhaps before this returns. */

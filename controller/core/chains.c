@@ -12,7 +12,7 @@
 
 #include <stdio.h>
 
-#define PEERS_MAX 3 /* in one chain: 4 lookups (FORWARDING, "A packet's way") */
+#define PEERS_MAX 3 /* in one chain: a node makes at most 4 lookups (fib.h) */
 
 struct hop {
     uint32_t vni;

@@ -268,7 +268,7 @@ static bool write_gaps(struct checkpoint *k, struct writing *w)
             struct row first = first_row(&page, table);
 
             from = record_key_page(vni, (uint8_t)table, first.key, first.key_len);
-            from.bytes[from.len++] = 0; /* the key behind it */
+            from = store_key_after(&from);
         }
         if (i < count) {
             struct rows_page page = rows_page_at(k->job.target, i);

@@ -148,7 +148,7 @@ static void foreign_journal(struct core *c, uint64_t revision,
         change_list_fini(&l);
         return;
     }
-    core_must(!batch_drop_tenants(c->tip, &l, &total));
+    core_must(!tip_drop_tenants(c->tip, &l, &total));
     tip_follow(c, &l, false);
     commit_changes(c, revision, 0, &l);
     checkpoint_journal(c, kv->value->len);

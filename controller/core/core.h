@@ -26,7 +26,7 @@ struct core;
 
 struct core_config {
     uint64_t term;               /* of this leadership: the store's */
-    uint32_t beat_ms;            /* ARCHITECTURE: max(100 ms, nodes/1000 s) */
+    uint32_t beat_ms;            /* max(100 ms, nodes/1000 s) */
     uint32_t silent_beats;       /* beats missed until a device is silent; default 3 */
     uint32_t session_timeout_ms; /* no answer to a QUERY or BATCH for so long ends it */
     uint32_t request_keep_ms;    /* request ids; default 600,000 */
@@ -237,7 +237,7 @@ struct node_status {
 enum rc core_node_status(const struct core *c, const char *node,
                          struct node_status *ret);
 
-/* What happens to a packet, hop by hop (CONTROL, Interfaces).  Pure. */
+/* What happens to a packet, hop by hop.  Pure. */
 enum trace_kind {
     TRACE_TENANT, /* the VNI's tenant and home */
     TRACE_ROUTE,  /* the entry that decides in `vni` */

@@ -42,6 +42,17 @@ static inline uint64_t row_set_key(uint32_t vni, uint8_t table)
     return (uint64_t)vni << 8 | table;
 }
 
+/* ---- names.c: arrays sorted by name ---- */
+
+/* The name of the element at `element`. */
+typedef const char *name_of_fn(const void *element);
+
+/* Index of the first of `count` elements of `size` bytes whose name is not below
+ * `name`;
+ * `*ret_found` when it is that one. */
+uint32_t names_search(const void *array, uint32_t count, size_t size,
+                      name_of_fn *name_of, const char *name, bool *ret_found);
+
 /* ---- objects.c: region, clusters and nodes, by name ---- */
 
 struct objects {
@@ -128,8 +139,9 @@ static inline uint32_t row_peer(const struct row *row)
 
 /* ---- chains.c: loops and long chains of peer routes ---- */
 
-/* Checks every chain that a route change of `vni` may have made (ARCHITECTURE, "Who
- * holds what").  `*work` counts down; RC_RANGE when it is used up. */
+/* Checks every chain that a route change of `vni` may have made: no destination
+ * may see a VNI twice, nor pass more than 3 peers.  `*work` counts down; RC_RANGE when
+ * it is used up. */
 enum rc chains_check(struct core *c, const struct table_change *change, uint32_t *work,
                      struct row *ret_row, struct err *err);
 
@@ -198,19 +210,25 @@ enum rc txn_put(struct store_txn *txn, struct store_key key, struct blob *value)
 struct store_txn *txn_new(struct core *c, uint64_t tag);
 void txn_submit(struct core *c, struct store_txn *txn);
 
-/* ---- validate.c: the rules of a batch ---- */
+/* ---- validate.c, validate_static.c: the rules of a batch ---- */
 
+/* The rules that need no state: size, form, tables that take entries, no key twice.
+ * Else `*ret_index` is the offending entry's, UINT32_MAX for the batch as a whole. */
 enum rc batch_check_static(const struct command *cmd, uint32_t *ret_index,
                            struct err *err);
 /* Applies the batch to the tip, checks every rule that needs state, and on failure
  * puts the tip back.  Fills changes, counts and bad_index of `p`. */
 enum rc batch_evaluate(struct core *c, struct pending *p);
+
+/* ---- tip.c ---- */
+
 /* Moves the indices of the tip (peers, tenants by home) along a change list, or back.
  */
 void tip_follow(struct core *c, const struct change_list *l, bool is_undo);
-/* Drops the other rows of every tenant that the list deletes; appends to it. */
-enum rc batch_drop_tenants(struct table_set *s, struct change_list *l,
-                           struct rows_change *total);
+/* Drops the other rows of every tenant that the list deletes; appends to it.
+ * RC_NO_MEMORY: what was dropped so far is in the list. */
+enum rc tip_drop_tenants(struct table_set *s, struct change_list *l,
+                         struct rows_change *total);
 
 /* ---- commit.c ---- */
 
@@ -253,10 +271,7 @@ struct results {
 };
 void results_fini(struct results *r);
 const struct request *results_request(const struct results *r, const char *id);
-void results_add_request(struct core *c, const char *id, uint64_t revision,
-                         const struct rows_change *counts, uint64_t expires_ms);
 uint64_t results_import(const struct results *r, const uint8_t digest[16]);
-void results_set_import(struct core *c, const uint8_t digest[16], uint64_t next_line);
 /* Deletes of what has expired, a few for each transaction. */
 enum rc results_expire(struct core *c, struct store_txn *txn);
 enum rc results_load(struct core *c, const struct store_kv *kv, struct err *err);

@@ -4,8 +4,8 @@
  *   joining ──ready──▶ online ──silent, session lost──▶ suspect ──back──▶ online
  *                        └──new boot id, not ready──▶ offline ──ready──▶ online
  *
- * Suspect is an alarm and changes nothing for packets: withdrawal needs a second signal
- * (ARCHITECTURE, Failure rules).
+ * Suspect is an alarm and changes nothing for packets: withdrawal needs a second
+ * signal, for the node forwards with the tables it has.
  */
 #include "controller/core/core_internal.h"
 
@@ -18,27 +18,15 @@ static const char *state_name(enum node_state state)
     return names[state];
 }
 
+static const char *device_name(const void *element)
+{
+    return (*(struct device *const *)element)->name;
+}
+
 static uint32_t device_search(const struct core *c, const char *name, bool *ret_found)
 {
-    uint32_t low = 0;
-    uint32_t high = c->device_count;
-
-    *ret_found = false;
-    while (low < high) {
-        uint32_t mid = (low + high) / 2;
-        int order = strcmp(c->devices[mid]->name, name);
-
-        if (order == 0) {
-            *ret_found = true;
-            return mid;
-        }
-        if (order < 0) {
-            low = mid + 1;
-        } else {
-            high = mid;
-        }
-    }
-    return low;
+    return names_search(c->devices, c->device_count, sizeof(*c->devices), device_name,
+                        name, ret_found);
 }
 
 struct device *device_find(const struct core *c, const char *name)

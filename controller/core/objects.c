@@ -70,33 +70,19 @@ bool objects_copy(const struct objects *from, struct objects *ret)
     return true;
 }
 
-/* Index of the first name >= `name`; `*ret_found` when it is that. */
+static_assert(offsetof(struct cluster, name) == 0 && offsetof(struct node, name) == 0,
+              "an object begins with its name");
+
+static const char *object_name(const void *object)
+{
+    return object;
+}
+
 static uint32_t search(const void *array, uint32_t count, size_t size, const char *name,
                        bool *ret_found)
 {
-    uint32_t low = 0;
-    uint32_t high = count;
-
-    *ret_found = false;
-    while (low < high) {
-        uint32_t mid = (low + high) / 2;
-        int order = strcmp((const char *)array + mid * size, name);
-
-        if (order == 0) {
-            *ret_found = true;
-            return mid;
-        }
-        if (order < 0) {
-            low = mid + 1;
-        } else {
-            high = mid;
-        }
-    }
-    return low;
+    return names_search(array, count, size, object_name, name, ret_found);
 }
-
-static_assert(offsetof(struct cluster, name) == 0 && offsetof(struct node, name) == 0,
-              "search() compares what an object begins with");
 
 static uint32_t cluster_search(const struct objects *o, const char *name, bool *found)
 {

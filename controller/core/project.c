@@ -12,27 +12,15 @@
 
 /* ---- groups ---- */
 
+static const char *group_name(const void *element)
+{
+    return (*(struct group *const *)element)->name;
+}
+
 static uint32_t group_search(const struct core *c, const char *name, bool *ret_found)
 {
-    uint32_t low = 0;
-    uint32_t high = c->group_count;
-
-    *ret_found = false;
-    while (low < high) {
-        uint32_t mid = (low + high) / 2;
-        int order = strcmp(c->groups[mid]->name, name);
-
-        if (order == 0) {
-            *ret_found = true;
-            return mid;
-        }
-        if (order < 0) {
-            low = mid + 1;
-        } else {
-            high = mid;
-        }
-    }
-    return low;
+    return names_search(c->groups, c->group_count, sizeof(*c->groups), group_name, name,
+                        ret_found);
 }
 
 struct group *group_find(const struct core *c, const char *name)

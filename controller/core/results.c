@@ -29,8 +29,8 @@ const struct request *results_request(const struct results *r, const char *id)
     return q;
 }
 
-void results_add_request(struct core *c, const char *id, uint64_t revision,
-                         const struct rows_change *counts, uint64_t expires_ms)
+static void add_request(struct core *c, const char *id, uint64_t revision,
+                        const struct rows_change *counts, uint64_t expires_ms)
 {
     struct results *r = &c->results;
     struct request *q = core_need(calloc(1, sizeof(*q)));
@@ -90,7 +90,7 @@ uint64_t results_import(const struct results *r, const uint8_t digest[16])
     return i ? i->next_line : 0;
 }
 
-void results_set_import(struct core *c, const uint8_t digest[16], uint64_t next_line)
+static void set_import(struct core *c, const uint8_t digest[16], uint64_t next_line)
 {
     struct results *r = &c->results;
     struct import *i = find_import(r, digest);
@@ -191,8 +191,8 @@ static enum rc load_request(struct core *c, const struct store_kv *kv)
     }
     memcpy(id, kv->key.bytes + 3, kv->key.len - 3u);
     age = age_of(c, res.unix_ms);
-    results_add_request(c, id, kv->mod_revision, &res.counts,
-                        c->now_ms + (age < keep ? keep - age : 0));
+    add_request(c, id, kv->mod_revision, &res.counts,
+                c->now_ms + (age < keep ? keep - age : 0));
     return RC_OK;
 }
 
@@ -233,7 +233,7 @@ enum rc results_load(struct core *c, const struct store_kv *kv, struct err *err)
     default:
         next_line = read_u64(&r);
         if (!r.failed && kv->key.len == 3 + 16) {
-            results_set_import(c, kv->key.bytes + 3, next_line);
+            set_import(c, kv->key.bytes + 3, next_line);
             rc = RC_OK;
         }
     }
@@ -247,12 +247,11 @@ void results_commit(struct core *c, const struct command *cmd, uint64_t revision
                     const struct change_list *l)
 {
     if (cmd->request_id[0]) {
-        results_add_request(c, cmd->request_id, revision, counts,
-                            c->now_ms + c->config.request_keep_ms);
+        add_request(c, cmd->request_id, revision, counts,
+                    c->now_ms + c->config.request_keep_ms);
     }
     if (command_is_import(cmd)) {
-        results_set_import(c, cmd->entries.import_digest,
-                           cmd->entries.import_next_line);
+        set_import(c, cmd->entries.import_digest, cmd->entries.import_next_line);
     }
     for (uint32_t i = 0; c->config.vni_quarantine_ms && i < l->count; i++) {
         if (l->at[i].table == TABLE_TENANT && !l->at[i].after) {

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#define LOOKUPS_MAX 4 /* on one node (FORWARDING, "A packet's way") */
+#define LOOKUPS_MAX 4 /* on one node (FIB_LOOKUPS_MAX in agent/fwd/fib.h) */
 
 struct trace {
     const struct core *c;

@@ -1,119 +1,9 @@
-/* validate: what a batch of entries must keep to, alone and against the tip. */
+/* validate: what a batch of entries must keep to, given the tip. */
 #include "controller/core/core_internal.h"
 
 #include <stdio.h>
 
 #define CHAIN_WORK 1000000u /* steps of one batch's chain checks: some 20 ms */
-
-/* ---- what needs no state ---- */
-
-/* Keys of a batch, to find one that comes twice. */
-struct seen {
-    struct seen_key {
-        uint64_t hash; /* 0: empty */
-        uint32_t vni;
-        uint8_t table;
-        uint8_t key_len;
-        const uint8_t *key;
-    } * at;
-    uint32_t mask;
-};
-
-/* False: the key was there already. */
-static bool seen_add(struct seen *s, const struct batch_run *run, const struct row *row)
-{
-    uint64_t hash = row_key_hash(row) ^
-                    row_set_key(run->vni, run->table) * UINT64_C(0x9e3779b97f4a7c15);
-    struct seen_key *k;
-
-    hash |= 1;
-    for (uint32_t i = (uint32_t)(hash >> 32) & s->mask;; i = (i + 1) & s->mask) {
-        k = &s->at[i];
-        if (k->hash == 0) {
-            break;
-        }
-        if (k->hash == hash && k->vni == run->vni && k->table == run->table &&
-            k->key_len == row->key_len && !memcmp(k->key, row->key, row->key_len)) {
-            return false;
-        }
-    }
-    *k = (struct seen_key){ hash, run->vni, run->table, row->key_len, row->key };
-    return true;
-}
-
-static enum rc check_run(const struct batch_run *run, struct seen *seen,
-                         uint32_t *index, struct err *err)
-{
-    struct run_reader rows = run_reader_of(run);
-    struct row row;
-
-    if (run->table != TABLE_TENANT && run->table != TABLE_VXLAN_ROUTE &&
-        run->table != TABLE_VM_NC) {
-        return err_field(err, RC_INVALID, "table", "table",
-                         "table %s is derived: it takes no entries",
-                         table_name(run->table));
-    }
-    for (; run_next(&rows, &row); (*index)++) {
-        if (run->table == TABLE_VXLAN_ROUTE && row.value &&
-            row.value[0] == SCOPE_DERIVED) {
-            return err_field(err, RC_INVALID, "scope", "scope",
-                             "scope derived is the controller's own");
-        }
-        if (!seen_add(seen, run, &row)) {
-            return err_field(err, RC_INVALID,
-                             run->table == TABLE_VXLAN_ROUTE ? "prefix"
-                             : run->table == TABLE_VM_NC     ? "vm"
-                                                             : "vni",
-                             "duplicate_key",
-                             "vni %u: the same %s key twice in one batch", run->vni,
-                             table_name(run->table));
-        }
-    }
-    return RC_OK;
-}
-
-enum rc batch_check_static(const struct command *cmd, uint32_t *ret_index,
-                           struct err *err)
-{
-    const struct blob *ops = cmd->entries.ops;
-    struct batch_reader reader;
-    struct batch_run run;
-    struct seen seen = { .mask = 15 };
-    uint32_t count;
-    uint32_t index = 0;
-    enum rc rc;
-
-    *ret_index = UINT32_MAX;
-    if (!ops || ops->len == 0) {
-        return RC_OK;
-    }
-    if (ops->len > BATCH_MAX_BYTES) {
-        return err_field(err, RC_RANGE, "", "batch_bytes",
-                         "batch of %u bytes: at most %u", ops->len, BATCH_MAX_BYTES);
-    }
-    rc = batch_check(ops->data, ops->len, false, &count, ret_index, err);
-    if (rc) {
-        return rc;
-    }
-    if (count > BATCH_MAX_ENTRIES) {
-        return err_field(err, RC_RANGE, "", "batch_entries",
-                         "batch of %u entries: at most %u", count, BATCH_MAX_ENTRIES);
-    }
-    while (seen.mask < 2 * count) {
-        seen.mask = 2 * seen.mask + 1;
-    }
-    seen.at = calloc((size_t)seen.mask + 1, sizeof(*seen.at));
-    if (!seen.at) {
-        return err_set(err, RC_NO_MEMORY, "batch: out of memory");
-    }
-    reader = batch_reader_of(ops->data, ops->len);
-    while (!rc && batch_next(&reader, &run)) {
-        rc = check_run(&run, &seen, &index, err);
-    }
-    free(seen.at);
-    *ret_index = rc ? index : UINT32_MAX;
-    return rc;
-}
 
 /* Index of the entry (op, table, vni, key); null key: the first of that VNI. */
 static uint32_t find_index(const struct blob *ops, enum batch_op op, uint32_t vni,
@@ -387,91 +277,6 @@ static enum rc check_mass_delete(struct core *c, struct pending *p)
 
 /* ---- all together ---- */
 
-static bool list_push(struct change_list *l, const struct table_change *ch)
-{
-    if (l->count == l->cap) {
-        uint32_t cap = l->cap ? 2 * l->cap : 4;
-        struct table_change *grown = realloc(l->at, cap * sizeof(*grown));
-
-        if (!grown) {
-            return false;
-        }
-        l->at = grown;
-        l->cap = cap;
-    }
-    l->at[l->count++] = *ch;
-    return true;
-}
-
-static enum rc drop_rows(struct table_set *s, struct change_list *l, uint32_t vni,
-                         enum table_id table, struct rows_change *total)
-{
-    struct table_change ch = { .vni = vni, .table = (uint8_t)table };
-
-    ch.before = rows_ref(table_set_rows(s, vni, table));
-    if (!ch.before) {
-        return RC_OK;
-    }
-    ch.counts.deleted = rows_count(ch.before);
-    if (!list_push(l, &ch)) {
-        rows_unref(ch.before);
-        return RC_NO_MEMORY;
-    }
-    if (table_set_put(s, vni, table, NULL)) {
-        l->count--;
-        rows_unref(ch.before);
-        return RC_NO_MEMORY;
-    }
-    total->deleted += ch.counts.deleted;
-    return RC_OK;
-}
-
-enum rc batch_drop_tenants(struct table_set *s, struct change_list *l,
-                           struct rows_change *total)
-{
-    const uint32_t count = l->count;
-    enum rc rc = RC_OK;
-
-    for (uint32_t i = 0; i < count && !rc; i++) {
-        uint32_t vni = l->at[i].vni;
-
-        if (l->at[i].table == TABLE_TENANT && !l->at[i].after) {
-            rc = drop_rows(s, l, vni, TABLE_VXLAN_ROUTE, total);
-            rc = rc ? rc : drop_rows(s, l, vni, TABLE_VM_NC, total);
-        }
-    }
-    return rc;
-}
-
-static void count_home(struct core *c, const struct rows *tenant, int step)
-{
-    struct tenant_row row;
-    char name[CLUSTER_NAME_MAX + 1] = "";
-    struct map_slot *slot;
-
-    if (tenant_row_of(tenant, &row)) {
-        memcpy(name, row.cluster, row.cluster_len);
-        slot = core_need(map_add(&c->tip_homes, text_hash(name)));
-        slot->a += (uint64_t)step;
-    }
-}
-
-void tip_follow(struct core *c, const struct change_list *l, bool is_undo)
-{
-    for (uint32_t i = 0; i < l->count; i++) {
-        const struct table_change *ch = &l->at[is_undo ? l->count - 1 - i : i];
-        struct rows *from = is_undo ? ch->after : ch->before;
-        struct rows *to = is_undo ? ch->before : ch->after;
-
-        if (ch->table == TABLE_VXLAN_ROUTE) {
-            peer_index_update(&c->tip_peers, ch->vni, from, to);
-        } else if (ch->table == TABLE_TENANT) {
-            count_home(c, from, -1);
-            count_home(c, to, 1);
-        }
-    }
-}
-
 static enum rc check_changes(struct core *c, struct pending *p)
 {
     uint32_t work = CHAIN_WORK;
@@ -511,7 +316,7 @@ enum rc batch_evaluate(struct core *c, struct pending *p)
         return rc;
     }
     rc = check_owners(c, p);
-    if (!rc && batch_drop_tenants(c->tip, &p->changes, &p->reply.counts)) {
+    if (!rc && tip_drop_tenants(c->tip, &p->changes, &p->reply.counts)) {
         rc = err_set(err, RC_NO_MEMORY, "batch: out of memory");
     }
     tip_follow(c, &p->changes, false);

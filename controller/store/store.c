@@ -26,6 +26,17 @@ struct store_key store_key_after_prefix(const void *prefix, size_t len)
     return key;
 }
 
+struct store_key store_key_after(const struct store_key *key)
+{
+    struct store_key next = *key;
+
+    if (next.len == STORE_KEY_MAX) { /* nothing longer comes between */
+        return store_key_after_prefix(next.bytes, next.len);
+    }
+    next.bytes[next.len++] = 0;
+    return next;
+}
+
 int store_key_compare(const struct store_key *a, const struct store_key *b)
 {
     size_t len = a->len < b->len ? a->len : b->len;

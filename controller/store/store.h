@@ -32,6 +32,8 @@ struct store_key {
 struct store_key store_key_of(const void *bytes, size_t len);
 /* The first key behind every key that starts with `prefix` (etcd's range_end). */
 struct store_key store_key_after_prefix(const void *prefix, size_t len);
+/* The first key behind `key`: where a range that was read in part goes on. */
+struct store_key store_key_after(const struct store_key *key);
 int store_key_compare(const struct store_key *a, const struct store_key *b);
 
 struct store_kv {

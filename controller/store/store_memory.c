@@ -63,16 +63,6 @@ void memory_db_free(struct memory_db *db)
     free(db);
 }
 
-uint64_t memory_db_revision(const struct memory_db *db)
-{
-    return db->revision;
-}
-
-size_t memory_db_count(const struct memory_db *db)
-{
-    return db->count;
-}
-
 /* Index of the first key >= `key`. */
 static size_t lower_bound(const struct memory_db *db, const struct store_key *key)
 {

@@ -13,8 +13,6 @@ struct memory_db;
 
 struct memory_db *memory_db_new(void); /* null: no memory */
 void memory_db_free(struct memory_db *db);
-uint64_t memory_db_revision(const struct memory_db *db);
-size_t memory_db_count(const struct memory_db *db); /* keys */
 
 /* Opens a handle and raises the term.  Several handles see each other's events. */
 struct store *store_memory_open(struct memory_db *db, const struct store_events *events,

@@ -1,12 +1,12 @@
 /*
  * table_set - the tables of one group, by VNI, with their digest tree.
  *
- * A 64-ary trie on the VNI (bits 23-18, 17-12, 11-6, 5-0; ARCHITECTURE, Digests)
- * whose nodes carry, for each table, the sum of the digests below: one structure is
- * map, order and tree.  Leaves hold one `struct rows` a table.  Nodes are compact
- * (bitmap and packed children).  Measured by bench_table_set with 1 M routes and 1 M
- * VM-NC entries over 250,000 VNIs and their tenants: 34 bytes a route or VM-NC entry,
- * 30 an entry with the tenants counted as such, everything included.
+ * A 64-ary trie on the VNI (bits 23-18, 17-12, 11-6, 5-0) whose nodes carry, for each
+ * table, the sum of the digests below: one structure is map, order and tree.  Leaves
+ * hold one `struct rows` a table.  Nodes are compact (bitmap and packed children).
+ * Measured by bench_table_set with 1 M routes and 1 M VM-NC entries over 250,000 VNIs
+ * and their tenants: 34 bytes a route or VM-NC entry, 30 an entry with the tenants
+ * counted as such, everything included.
  *
  * The controller keeps its intent and each group's desired set in one, an agent what it
  * believes its device holds, the gateway its records.  One owner, one thread; the rows
@@ -67,6 +67,8 @@ struct change_list {
     uint32_t count;
     uint32_t cap;
 };
+/* Appends a change and takes its references; false when memory is out: nothing done. */
+bool change_list_push(struct change_list *l, const struct table_change *change);
 void change_list_fini(struct change_list *l); /* drops the references */
 
 /* Applies a checked batch, all or nothing.  Each (VNI, table) appears at most once in

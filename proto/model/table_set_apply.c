@@ -47,6 +47,15 @@ static bool change_list_reserve(struct change_list *l)
     return true;
 }
 
+bool change_list_push(struct change_list *l, const struct table_change *change)
+{
+    if (!change_list_reserve(l)) {
+        return false;
+    }
+    l->at[l->count++] = *change;
+    return true;
+}
+
 static bool add_part(struct apply *a, const struct batch_run *run)
 {
     if (a->part_count == a->part_cap) {

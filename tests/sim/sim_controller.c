@@ -105,8 +105,7 @@ static void ask_range(struct sim *s, const struct store_key *behind)
 
     core_load_range(&from, &end);
     if (behind) {
-        from = *behind;
-        from.bytes[from.len++] = 0;
+        from = store_key_after(behind);
     }
     store_range(s->store, 1, from, end, 200);
 }

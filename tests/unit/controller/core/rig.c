@@ -21,8 +21,7 @@ static void ask_range(struct rig *r, const struct store_key *behind)
 
     core_load_range(&from, &end);
     if (behind) {
-        from = *behind;
-        from.bytes[from.len++] = 0;
+        from = store_key_after(behind);
     }
     store_range(r->store, 1, from, end, 100);
 }
