@@ -1,6 +1,6 @@
 #include "agent/options.h"
 
-static const char *const levels[] = { "debug", "info", "warn", "error", NULL };
+#include "proto/base/log.h"
 
 static enum rc check(const void *values, struct err *err)
 {
@@ -48,8 +48,9 @@ static const struct config_key keys[] = {
     { CONFIG_U32(struct options, writes_in_flight), .name = "writes-in-flight",
       .min = 1, .max = 64, .def = "16", .unit = "batches",
       .what = "Batches on their way to the device at once." },
-    { CONFIG_ENUM(struct options, log_level), .name = "log-level", .choices = levels,
-      .def = "info", .reloadable = true, .what = "Least level that is logged." },
+    { CONFIG_ENUM(struct options, log_level), .name = "log-level",
+      .choices = log_level_names, .def = "info", .reloadable = true,
+      .what = "Least level that is logged." },
 };
 
 const struct config_table options_table = {

@@ -216,8 +216,3 @@ void shell_free(struct shell *s)
     session_free(s->session);
     free(s);
 }
-
-struct session_status shell_status(const struct shell *s)
-{
-    return session_status(s->session);
-}

@@ -25,5 +25,3 @@ void shell_start(struct shell *s, struct driver *driver, struct link *link);
 
 /* Closes both.  The device goes on as it is. */
 void shell_free(struct shell *s);
-
-struct session_status shell_status(const struct shell *s);

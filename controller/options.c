@@ -1,9 +1,9 @@
 #include "controller/options.h"
 
+#include "proto/base/log.h"
+
 #include <arpa/inet.h>
 #include <string.h>
-
-static const char *const levels[] = { "debug", "info", "warn", "error", NULL };
 
 /* Whether other machines cannot reach it.  A name could be looked up to anything, so
  * only "localhost" counts, which RFC 6761 (section 6.3) keeps for this. */
@@ -72,8 +72,9 @@ static const struct config_key keys[] = {
     { CONFIG_DURATION(struct options, session_timeout_ms), .name = "session-timeout",
       .min = 1000, .max = 600000, .def = "30s",
       .what = "An agent that does not answer for so long loses its session." },
-    { CONFIG_ENUM(struct options, log_level), .name = "log-level", .choices = levels,
-      .def = "info", .reloadable = true, .what = "Least level that is logged." },
+    { CONFIG_ENUM(struct options, log_level), .name = "log-level",
+      .choices = log_level_names, .def = "info", .reloadable = true,
+      .what = "Least level that is logged." },
 };
 
 const struct config_table options_table = {

@@ -123,12 +123,11 @@ struct fib_stats {
     uint64_t routes;
     uint64_t vm_nc4;
     uint64_t vm_nc6;
-    uint64_t tunnels;         /* distinct (scope, endpoint, VNI) */
-    uint64_t ncs;             /* VM-NC values that are not a bare IPv4 address */
-    uint64_t services;        /* distinct service names */
-    uint64_t memory_bytes;    /* held for structures, retired ones included */
-    uint64_t retired_bytes;   /* waits for workers */
-    uint64_t huge_page_bytes; /* of the memory in use that was asked as huge pages */
+    uint64_t tunnels;       /* distinct (scope, endpoint, VNI) */
+    uint64_t ncs;           /* VM-NC values that are not a bare IPv4 address */
+    uint64_t services;      /* distinct service names */
+    uint64_t memory_bytes;  /* held for structures, retired ones included */
+    uint64_t retired_bytes; /* waits for workers */
 };
 struct fib_stats fib_stats(const struct fib *f);
 
@@ -144,7 +143,7 @@ uint32_t fib_service_find(const struct fib *f, const char *name);
 /* ---- the workers' side: any thread that is online ---- */
 
 #define FIB_BURST_MAX   64
-#define FIB_LOOKUPS_MAX 4 /* FORWARDING: at most 4 lookups, then a counted drop */
+#define FIB_LOOKUPS_MAX 4 /* 3 peers and a last one; then a counted drop */
 
 enum fib_kind {
     FIB_DROP_VNI_UNKNOWN = 0,  /* no `vni` row for the arriving VNI */

@@ -1,9 +1,9 @@
 /*
  * rewrite - turns a packet that arrived into the one that leaves, in place.
  *
- * FORWARDING, "A packet's way" 6, and "The packet that goes out" of
- * tests/reference/README.md.  Everything that can refuse a packet was checked before:
- * these functions do not fail.  Pure; any thread.
+ * The rules are "The packet that goes out" of tests/reference/README.md.  Everything
+ * that can refuse a packet was checked before: these functions do not fail.  Pure; any
+ * thread.
  */
 #pragma once
 

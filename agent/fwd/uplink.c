@@ -22,7 +22,10 @@ static bool has_ports(uint8_t proto)
     return proto == PROTO_TCP || proto == PROTO_UDP || proto == PROTO_SCTP;
 }
 
-uint64_t flow_hash(const struct fwd_packet *p, const struct layers *l)
+/* A hash of (VNI, inner addresses, protocol, ports); without the ports for every
+ * fragment of a datagram, so that all take one way, and for protocols that have none.
+ */
+static uint64_t flow_hash(const struct fwd_packet *p, const struct layers *l)
 {
     const uint8_t *ip = p->data + l->inner_l3;
     uint32_t end = l->inner_l3 + l->inner_size;

@@ -27,11 +27,6 @@ void uplink_set_read(struct uplink_set *set, const struct fwd_config *c,
 unsigned uplink_pick(const struct uplink_set *set, const struct fwd_config *c,
                      const struct fwd_packet *p, const struct layers *l);
 
-/* A hash of (VNI, inner addresses, protocol, ports); without the ports for every
- * fragment of a datagram, so that all take one way, and for protocols that have none.
- */
-uint64_t flow_hash(const struct fwd_packet *p, const struct layers *l);
-
 /* The score's seed of an uplink: equal for equal port, address and next hop. */
 uint64_t uplink_seed(uint16_t port, const struct ip *address,
                      const struct ip *next_hop);

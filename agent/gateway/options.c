@@ -6,7 +6,6 @@
 
 static const char *const pipelines[] = { "x86", NULL };
 static const char *const hugepages[] = { "auto", "on", "off", NULL };
-static const char *const levels[] = { "debug", "info", "warn", "error", NULL };
 
 static const struct config_key keys[] = {
     { CONFIG_ENUM(struct options, pipeline), .name = "pipeline", .choices = pipelines,
@@ -53,8 +52,9 @@ static const struct config_key keys[] = {
       .what = "Most VM-NC entries." },
     { CONFIG_U32(struct options, max_vnis), .name = "max-vnis", .min = 1,
       .max = 1u << 24, .unit = "entries", .def = "1048576", .what = "Most VNIs." },
-    { CONFIG_ENUM(struct options, log_level), .name = "log-level", .choices = levels,
-      .def = "info", .reloadable = true, .what = "Least level that is logged." },
+    { CONFIG_ENUM(struct options, log_level), .name = "log-level",
+      .choices = log_level_names, .def = "info", .reloadable = true,
+      .what = "Least level that is logged." },
 };
 
 const struct config_table options_table = CONFIG_TABLE(

@@ -255,7 +255,7 @@ void rest_patch_cluster(struct rest_request *r)
     }
 }
 
-/* Deleting what is not there succeeds at this API (CONTROL, Interfaces). */
+/* Deleting what is not there succeeds at this API, so that a repeat does no harm. */
 static void delete_object(struct rest_request *r, enum command_kind kind)
 {
     struct command command = { .kind = kind };

@@ -4,8 +4,8 @@
  * Pure: told the time, never asks.  A device that was heard once is watched until it is
  * forgotten; it is silent when nothing came for `beat_ms` × `missed`, and alive again
  * with the next beat.  Our own stall never looks like a dead peer: when
- * liveness_check() comes late, every deadline moves by that lateness (ARCHITECTURE,
- * "The core is a deterministic state machine").  One owner, one thread.
+ * liveness_check() comes late, every deadline moves by that lateness.  One owner,
+ * one thread.
  */
 #pragma once
 

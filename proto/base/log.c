@@ -25,26 +25,11 @@ struct log_site {
 _Static_assert(sizeof(struct log_site) <= LOG_SITE_SIZE, "fits the call site");
 
 static _Atomic int least_level = LOG_INFO;
-static const char *const level_names[] = { "debug", "info", "warn", "error" };
+const char *const log_level_names[] = { "debug", "info", "warn", "error", NULL };
 
 void log_set_level(enum log_level level)
 {
     least_level = (int)level;
-}
-
-enum log_level log_get_level(void)
-{
-    return (enum log_level)least_level;
-}
-
-int log_level_parse(const char *text)
-{
-    for (int i = LOG_DEBUG; i <= LOG_ERROR; i++) {
-        if (strcmp(text, level_names[i]) == 0) {
-            return i;
-        }
-    }
-    return -1;
 }
 
 /* May this line go out?  Takes over what was dropped before it. */
@@ -76,7 +61,7 @@ static size_t print_head(char *to, size_t size, enum log_level level, const char
     gmtime_r(&now.tv_sec, &utc);
     strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &utc);
     n = snprintf(to, size, "ts=%s.%03dZ level=%s msg=\"%s\"", date,
-                 (int)(now.tv_nsec / 1000000), level_names[level], event);
+                 (int)(now.tv_nsec / 1000000), log_level_names[level], event);
     return n < 0 ? 0 : (size_t)n < size ? (size_t)n : size - 1;
 }
 

@@ -18,10 +18,9 @@ struct log_site; /* per call site; opaque */
 
 /* Below this level nothing is printed.  Default LOG_INFO. */
 void log_set_level(enum log_level level);
-enum log_level log_get_level(void);
 
-/* Parses "debug", "info", "warn", "error"; returns -1 otherwise. */
-int log_level_parse(const char *text);
+/* "debug", "info", "warn", "error", null: the choices of a setting. */
+extern const char *const log_level_names[];
 
 void log_line(void *site, enum log_level level, const char *event, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

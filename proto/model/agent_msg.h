@@ -27,11 +27,12 @@
 #include "proto/model/batch.h"
 #include "proto/model/table_set.h"
 
-#define DEVICE_ID_MAX    63
-#define QUERY_MAX        64           /* items of one QUERY */
-#define EXCEPTIONS_MAX   1000         /* listed in one ACK; the rest is only counted */
-#define SESSION_WINDOW   64           /* batches; each at most BATCH_MAX_BYTES */
-#define BATCH_SEND_BYTES (128u << 10) /* STACK: 32 to 256 KiB a message */
+#define DEVICE_ID_MAX  63
+#define QUERY_MAX      64   /* items of one QUERY */
+#define EXCEPTIONS_MAX 1000 /* listed in one ACK; the rest is only counted */
+#define SESSION_WINDOW 64   /* batches; each at most BATCH_MAX_BYTES */
+#define BATCH_SEND_BYTES                                                               \
+    (128u << 10) /* a message; gRPC is quickest from 32 to 256 KiB */
 
 enum device_kind { DEVICE_X86 = 1 };
 

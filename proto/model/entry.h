@@ -19,8 +19,8 @@
  * stored whole so that a prefix's covering and covered routes are neighbours.
  *
  * `tenant` exists at the controller only; the `vni` row of a device is derived from it,
- * and so is a route of scope `derived` from a peer that lives in another group
- * (ARCHITECTURE, "Who holds what").  Values only: nothing here allocates or remembers.
+ * and so is a route of scope `derived` from a peer that lives in another group.
+ * Values only: nothing here allocates or remembers.
  */
 #pragma once
 
@@ -47,12 +47,12 @@ enum table_id {
 
 enum route_scope {
     SCOPE_LOCAL = 1,
-    SCOPE_PEER = 2,     /* look up again in `vni` */
+    SCOPE_PEER = 2, /* look up again in `vni` */
     SCOPE_INTERNET = 3,
-    SCOPE_IDC = 4,      /* to `endpoint` with `vni` */
-    SCOPE_REGION = 5,   /* to `endpoint` with `vni` */
-    SCOPE_SERVICE = 6,  /* `service` */
-    SCOPE_DERIVED = 7,  /* a peer whose home is another group: `endpoint` and `vni` */
+    SCOPE_IDC = 4,     /* to `endpoint` with `vni` */
+    SCOPE_REGION = 5,  /* to `endpoint` with `vni` */
+    SCOPE_SERVICE = 6, /* `service` */
+    SCOPE_DERIVED = 7, /* a peer whose home is another group: `endpoint` and `vni` */
     SCOPE_COUNT
 };
 
@@ -111,7 +111,7 @@ struct row {
     uint8_t value_len;
 };
 
-const char *table_name(enum table_id table); /* "vxlan_route", … */
+const char *table_name(enum table_id table);   /* "vxlan_route", … */
 int table_parse(const char *name, size_t len); /* -1 if unknown */
 const char *scope_name(enum route_scope scope);
 int scope_parse(const char *name, size_t len); /* -1 if unknown */
@@ -140,7 +140,7 @@ size_t row_scan(enum table_id table, const uint8_t *p, size_t avail, bool has_va
 /* memcmp order; a shorter key that is a prefix of a longer one comes first. */
 int row_compare(const struct row *a, const struct row *b);
 
-/* XXH3-64 of table(1) vni(3) key value (ARCHITECTURE, Digests). */
+/* XXH3-64 of table(1) vni(3) key value. */
 uint64_t row_digest(enum table_id table, uint32_t vni, const struct row *row);
 
 /* XXH3-64 of the key alone: its top nibbles are the path below a VNI. */

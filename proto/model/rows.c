@@ -151,8 +151,8 @@ uint32_t spine_search_chunk(const struct spine *s, enum table_id table, uint32_t
     return low;
 }
 
-uint32_t spine_search(const struct spine *s, enum table_id table, const uint8_t *key,
-                      unsigned key_len)
+static uint32_t spine_search(const struct spine *s, enum table_id table,
+                             const uint8_t *key, unsigned key_len)
 {
     uint32_t slot = spine_search_chunk(s, table, 0, key, key_len);
 

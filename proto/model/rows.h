@@ -13,7 +13,7 @@
 
 struct rows; /* opaque: rows.c */
 
-#define ROWS_PAGE_BYTES 8192 /* a page splits above this (STACK: measure again) */
+#define ROWS_PAGE_BYTES 8192 /* a page splits above this; a guess */
 
 struct rows *rows_ref(struct rows *r);
 void rows_unref(struct rows *r);

@@ -178,11 +178,8 @@ struct rows *page_concat(enum table_id table, const struct rows *a,
 uint64_t page_digest(enum table_id table, uint32_t vni, const uint8_t *p,
                      unsigned bytes);
 
-/* The page that holds `key` if any does: the last one whose first key is not above
- * it, else the first. */
-uint32_t spine_search(const struct spine *s, enum table_id table, const uint8_t *key,
-                      unsigned key_len);
-/* The same among chunks. */
+/* The chunk, and the page in one, that holds `key` if any does: the last one whose
+ * first key is not above it, else the first; none before `from`. */
 uint32_t spine_search_chunk(const struct spine *s, enum table_id table, uint32_t from,
                             const uint8_t *key, unsigned key_len);
 uint32_t chunk_search(const struct chunk *c, enum table_id table, uint32_t from,

@@ -90,9 +90,6 @@ static void on_initial(struct rpc_op *op, bool ok)
     struct rpc_call *call = OP_OWNER(op, initial_op);
 
     call->initial_ok = ok;
-    if (call->initial_ok) {
-        call->peer_address = grpc_call_get_peer(call->call);
-    }
     rpc_call_mark(call);
 }
 
@@ -107,17 +104,11 @@ static void on_close_op(struct rpc_op *op, bool ok)
 
 /* ---- making and freeing ---- */
 
-struct rpc_call *rpc_call_new(struct rpc_loop *loop, grpc_call *grpc, const char *path,
-                              size_t path_len)
+struct rpc_call *rpc_call_new(struct rpc_loop *loop, grpc_call *grpc)
 {
     struct rpc_call *call = calloc(1, sizeof(*call));
 
     if (!call) {
-        return NULL;
-    }
-    call->path = strndup(path, path_len);
-    if (!call->path) {
-        free(call);
         return NULL;
     }
     call->loop = loop;
@@ -184,10 +175,8 @@ static void call_free(struct rpc_call *call)
     if (call->doubt) {
         event_free(call->doubt);
     }
-    gpr_free(call->peer_address);
     free(call->metadata_value);
     free(call->headers);
-    free(call->path);
     free(call);
 }
 

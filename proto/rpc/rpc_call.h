@@ -119,14 +119,8 @@ void *rpc_call_data(const struct rpc_call *call);
 /* The `arg` of the method (server) or of the call's options (client), unchanged. */
 void *rpc_call_arg(const struct rpc_call *call);
 
-/* "/xgw.agent.v1.AgentSession/Session" */
-const char *rpc_call_path(const struct rpc_call *call);
-
 /* Server: the common name of the peer's verified certificate, "" if it has none. */
 const char *rpc_call_peer_name(const struct rpc_call *call);
-
-/* The peer's address as gRPC writes it ("ipv4:127.0.0.1:4711", "unix:"). */
-const char *rpc_call_peer_address(const struct rpc_call *call);
 
 /* Server: the first value of a request header (lower-case name, "authorization"), or
  * null.  Client: of the trailing metadata, in on_closed only.  The value is cut at a

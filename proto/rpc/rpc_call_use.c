@@ -154,19 +154,9 @@ void *rpc_call_arg(const struct rpc_call *call)
     return call->arg;
 }
 
-const char *rpc_call_path(const struct rpc_call *call)
-{
-    return call->path;
-}
-
 const char *rpc_call_peer_name(const struct rpc_call *call)
 {
     return call->peer_name;
-}
-
-const char *rpc_call_peer_address(const struct rpc_call *call)
-{
-    return call->peer_address ? call->peer_address : "";
 }
 
 const char *rpc_call_metadata(struct rpc_call *call, const char *name)

@@ -160,7 +160,7 @@ static struct rpc_call *make_call(struct rpc_channel *channel, const char *path,
         grpc_channel_create_call(channel->channel, NULL, GRPC_PROPAGATE_DEFAULTS,
                                  channel->loop->cq, path_slice, NULL, deadline, NULL);
     grpc_slice_unref(path_slice);
-    call = rpc_call_new(channel->loop, grpc, path, strlen(path));
+    call = rpc_call_new(channel->loop, grpc);
     if (!call) {
         grpc_call_unref(grpc);
         return NULL;

@@ -74,7 +74,6 @@ struct rpc_call {
     rpc_done_fn *done; /* client's unary call: instead of `ops` */
     void *arg;
     void *data;
-    char *path;
     gpr_timespec deadline;
     TAILQ_ENTRY(rpc_call) in_ready;
     TAILQ_ENTRY(rpc_call) in_owner; /* server's or channel's list */
@@ -123,14 +122,12 @@ struct rpc_call {
     grpc_byte_buffer *reply;      /* client's unary call */
 
     char peer_name[128];
-    char *peer_address;   /* made when asked for */
     char *metadata_value; /* last answer of rpc_call_metadata() */
 };
 
 /* A call with everything empty.  Takes `call`; null when memory is out, and then
  * `call` is still the caller's. */
-struct rpc_call *rpc_call_new(struct rpc_loop *loop, grpc_call *call, const char *path,
-                              size_t path_len);
+struct rpc_call *rpc_call_new(struct rpc_loop *loop, grpc_call *call);
 
 /* Puts the call among those that rpc_call_step() will look at. */
 void rpc_call_mark(struct rpc_call *call);

@@ -48,7 +48,8 @@ static struct rpc_arena_chunk *add_chunk(struct rpc_arena *arena, size_t size)
     return chunk;
 }
 
-void *rpc_arena_alloc(struct rpc_arena *arena, size_t size)
+/* 16-byte aligned; null when memory or the arena's limit is out. */
+static void *arena_take(struct rpc_arena *arena, size_t size)
 {
     struct rpc_arena_chunk *chunk = arena->chunks;
     void *at;
@@ -95,7 +96,7 @@ void rpc_arena_fini(struct rpc_arena *arena)
 
 static void *arena_alloc(void *arena, size_t size)
 {
-    return rpc_arena_alloc(arena, size);
+    return arena_take(arena, size);
 }
 
 static void arena_free(void *arena, void *pointer)

@@ -31,8 +31,7 @@ struct rpc_arena {
         0                                                                              \
     }
 
-void *rpc_arena_alloc(struct rpc_arena *arena, size_t size); /* 16-byte aligned */
-void rpc_arena_reset(struct rpc_arena *arena);               /* keeps the first chunk */
+void rpc_arena_reset(struct rpc_arena *arena); /* keeps the first chunk */
 void rpc_arena_fini(struct rpc_arena *arena);
 
 /* Unpacks into `arena`; the message lives until its reset.  RC_INVALID with rule

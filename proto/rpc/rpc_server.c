@@ -243,7 +243,6 @@ static void adopt(struct rpc_server *server, struct rpc_slot *slot,
     call->server = server;
     call->deadline = slot->details.deadline;
     call->max_queue_bytes = server->options.max_queue_bytes;
-    call->peer_address = grpc_call_get_peer(call->call);
     grpc_metadata_array_destroy(&call->metadata);
     call->metadata = slot->metadata;
     grpc_metadata_array_init(&slot->metadata);
@@ -270,9 +269,7 @@ static void on_request(struct rpc_op *op, bool ok)
     struct rpc_call *call = NULL;
 
     if (ok) {
-        call = rpc_call_new(server->loop, slot->call,
-                            (const char *)GRPC_SLICE_START_PTR(slot->details.method),
-                            GRPC_SLICE_LENGTH(slot->details.method));
+        call = rpc_call_new(server->loop, slot->call);
         if (call) {
             adopt(server, slot, call);
         } else {

@@ -137,7 +137,7 @@ static void load(struct world *w, struct gen *g)
         queue(w, &batch, &e);
     }
     apply(w, &batch);
-    w->set_s = w->fib_s = 0; /* VNIs exist before, as in BENCHES */
+    w->set_s = w->fib_s = 0; /* VNIs exist before: tenants come first */
     w->entries = 0;
     while (gen_next(g, &e)) {
         queue(w, &batch, &e);
@@ -235,8 +235,8 @@ static double run(const struct world *w, enum mode mode, struct fib_reader *read
     return cpu_s() - t0;
 }
 
-/* Cycles of one random line in bursts of 32 prefetches over 256 MiB: what LOOKUPS sets
- * the targets against on another machine. */
+/* Cycles of one random line in bursts of 32 prefetches over 256 MiB: what
+ * targets are set against on another machine. */
 static double line_cycles(double hz)
 {
     const size_t lines = (256u << 20) / 64;

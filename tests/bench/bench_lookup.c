@@ -1,5 +1,5 @@
 /*
- * bench_lookup - what a packet costs in the gateway's pipeline alone (BENCHES, Cycles).
+ * bench_lookup - what a packet costs in the gateway's pipeline alone.
  *
  *   bench_lookup [--data DIR] [--runs N] [--only SIZE]
  *

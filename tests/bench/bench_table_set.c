@@ -5,7 +5,7 @@
  *   bench_table_set [--data DIR] [ROUTES]     default 1,000,000 and as many VM-NC
  *
  * bytes_per_entry is the growth of the resident set over routes and VM-NC entries; the
- * tenants' rows are in it, as in BENCHES.
+ * tenants' rows are in it.
  */
 #include <getopt.h>
 #include <malloc.h>

@@ -6,7 +6,7 @@
 
 #include "tests/bench/gen_prefixes.h"
 
-/* Shares of a million: BENCHES' and LOOKUPS' shape. */
+/* Shares of a million (tests/bench/README.md). */
 static const struct {
     uint32_t count; /* VNIs per million routes */
     uint32_t routes;

@@ -36,7 +36,7 @@ static uint32_t *places_of(const struct gen *g)
 
 START_TEST(a_million_routes_have_the_shape_of_the_benches)
 {
-    /* BENCHES, Generator: VNIs of each size per million routes. */
+    /* VNIs of each size per million routes. */
     const struct {
         uint32_t routes;
         uint32_t vnis;

@@ -243,7 +243,7 @@ static inline const struct entry *naive_route(const struct region *r, uint32_t v
     return best;
 }
 
-/* FORWARDING, "A packet's way", steps 3 to 5. */
+/* Looks at every entry: the VNI, its longest prefix, peers, the VM. */
 static inline struct naive_answer naive_resolve(const struct region *r, uint32_t vni,
                                                 const struct ip *dst)
 {

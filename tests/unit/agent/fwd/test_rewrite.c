@@ -1,6 +1,5 @@
-/* The packet that goes out: FORWARDING "A packet's way" 6.  Every frame that leaves is
- * read back by frame_read(), which recomputes all sums; what must be kept is compared
- * with the frame that came. */
+/* The packet that goes out.  Every frame that leaves is read back by frame_read(),
+ * which recomputes all sums; what must be kept is compared with the frame that came. */
 #include <arpa/inet.h>
 #include <string.h>
 

@@ -123,12 +123,13 @@ START_TEST(threads_share_a_call_site_and_never_mix_lines)
 }
 END_TEST
 
-START_TEST(levels_are_read_by_name)
+START_TEST(a_settings_choice_is_the_level_of_its_place)
 {
-    ck_assert_int_eq(log_level_parse("debug"), LOG_DEBUG);
-    ck_assert_int_eq(log_level_parse("error"), LOG_ERROR);
-    ck_assert_int_eq(log_level_parse("loud"), -1);
-    ck_assert_int_eq(log_get_level(), LOG_INFO);
+    ck_assert_str_eq(log_level_names[LOG_DEBUG], "debug");
+    ck_assert_str_eq(log_level_names[LOG_INFO], "info");
+    ck_assert_str_eq(log_level_names[LOG_WARN], "warn");
+    ck_assert_str_eq(log_level_names[LOG_ERROR], "error");
+    ck_assert_ptr_null(log_level_names[LOG_ERROR + 1]);
 }
 END_TEST
 
@@ -140,6 +141,6 @@ int main(void)
     tcase_add_test(tc, a_call_site_is_limited_to_ten_lines_a_second);
     tcase_add_test(tc, a_long_line_is_cut_and_still_one_line);
     tcase_add_test(tc, threads_share_a_call_site_and_never_mix_lines);
-    tcase_add_test(tc, levels_are_read_by_name);
+    tcase_add_test(tc, a_settings_choice_is_the_level_of_its_place);
     return unit_run("log", tc);
 }
