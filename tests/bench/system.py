@@ -21,7 +21,7 @@ BIN = os.environ.get("XGW_BIN", f"{ROOT}/.build/release/bin")
 WORK = f"{ROOT}/.build/bench"
 REST = "127.0.0.1:17080"
 GRPC = "127.0.0.1:17443"
-IDLE_S = 10  # BENCHES: memory is read 10 s after the end
+IDLE_S = 10  # memory is read 10 s after the end
 
 
 class Failed(Exception):
