@@ -59,9 +59,10 @@ static void send_done(struct rpc_call *call, uint64_t id, enum rc rc,
 
     if (has_memory && count > 0) {
         list = calloc(count, sizeof(*list));
-        pointers =
-            calloc(count, sizeof(Xgw__Gateway__V1__Refusal *)); /* NOLINT(bugprone-sizeof-expression):
-                                                                   a list of pointers */
+        pointers = calloc(
+            count,
+            sizeof(Xgw__Gateway__V1__Refusal *)); /* NOLINT(bugprone-sizeof-expression):
+                                                     a list of pointers */
         has_memory = list && pointers;
     }
     for (uint32_t i = 0; has_memory && i < count; i++) {

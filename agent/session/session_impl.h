@@ -41,7 +41,7 @@ struct flight {
     bool is_late; /* timed out: its rows are exceptions, its answer may yet come */
     bool is_retry;
     uint32_t retry_rows; /* exceptions still, until it is done */
-    bool is_old; /* of a conversation that is over: its wishes are void */
+    bool is_old;         /* of a conversation that is over: its wishes are void */
     bool has_deletes;
     struct blob *ops;
     struct change_list changes; /* of believed, as if all of it succeeded */

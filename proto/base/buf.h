@@ -19,7 +19,10 @@ struct buf {
     bool failed;
 };
 
-#define BUF_INIT { 0 }
+#define BUF_INIT                                                                       \
+    {                                                                                  \
+        0                                                                              \
+    }
 
 void buf_fini(struct buf *b);  /* frees; leaves an empty buffer */
 void buf_reset(struct buf *b); /* length 0, memory kept, error cleared */

@@ -5,18 +5,12 @@
 #include <string.h>
 
 static const char *const rc_names[] = {
-    [RC_OK] = "ok",
-    [RC_INVALID] = "invalid",
-    [RC_RANGE] = "range",
-    [RC_NOT_FOUND] = "not_found",
-    [RC_EXISTS] = "exists",
-    [RC_CONFLICT] = "conflict",
-    [RC_DENIED] = "denied",
-    [RC_FULL] = "full",
-    [RC_STALE] = "stale",
-    [RC_UNREACHABLE] = "unreachable",
-    [RC_TIMEOUT] = "timeout",
-    [RC_NO_MEMORY] = "no_memory",
+    [RC_OK] = "ok",           [RC_INVALID] = "invalid",
+    [RC_RANGE] = "range",     [RC_NOT_FOUND] = "not_found",
+    [RC_EXISTS] = "exists",   [RC_CONFLICT] = "conflict",
+    [RC_DENIED] = "denied",   [RC_FULL] = "full",
+    [RC_STALE] = "stale",     [RC_UNREACHABLE] = "unreachable",
+    [RC_TIMEOUT] = "timeout", [RC_NO_MEMORY] = "no_memory",
     [RC_BUG] = "bug",
 };
 

@@ -44,8 +44,7 @@ enum rc ip_parse(const char *text, size_t len, struct ip *ret, struct err *err);
 
 /* RC_INVALID (rule "prefix_syntax"), RC_RANGE (length; rule "prefix_length"), or
  * RC_INVALID with rule "host_bits" and the canonical prefix in the message. */
-enum rc prefix_parse(const char *text, size_t len, struct prefix *ret,
-                     struct err *err);
+enum rc prefix_parse(const char *text, size_t len, struct prefix *ret, struct err *err);
 
 /* Writes canonical text (RFC 5952 for IPv6) with a final zero into `to`, at least
  * IP_TEXT_MAX or PREFIX_TEXT_MAX bytes; returns its length.  "-" for no address. */

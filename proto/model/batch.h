@@ -9,9 +9,10 @@
  *
  * `bytes` counts the rows alone.  A PUT or DELETE run has at least one row; a DELETE
  * where the VNI is the key has no bytes at all, so it is always a run of one row.
- * Rows of a REPLACE lie in the bucket and their keys ascend.  Runs are applied in order.  REPLACE says: of the rows
- * whose key hash starts with `path` (4·depth bits; depth 0 = all rows of the VNI),
- * exactly these remain.  It occurs between controller and agent only.
+ * Rows of a REPLACE lie in the bucket and their keys ascend.  Runs are applied in
+ * order.  REPLACE says: of the rows whose key hash starts with `path` (4·depth bits;
+ * depth 0 = all rows of the VNI), exactly these remain.  It occurs between controller
+ * and agent only.
  *
  * An API batch holds at most BATCH_MAX_ENTRIES entries and BATCH_MAX_BYTES.
  */
