@@ -219,6 +219,7 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except KeyboardInterrupt:
+        print("\nlab: interrupted", file=sys.stderr)
         sys.exit(130)
     except FAILURES as e:
         print("lab: %s" % e, file=sys.stderr)

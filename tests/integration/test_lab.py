@@ -1,23 +1,119 @@
 #!/usr/bin/python3
-"""The lab stands by itself: with the reference forwarder as gateways every step of the
-demo works against the kernel's VXLAN, with generated data, and nothing is left behind.
+"""deploy/lab from outside, with generated data.
 
-So a failing demo with the real gateways is theirs, and the reference agrees with a
-VXLAN implementation that is not ours.  Needs root and network namespaces: 77 without.
+- The lab stands by itself: with the reference forwarder as gateways every step of the
+  demo works against the kernel's VXLAN.  So a failing demo with the real gateways is
+  theirs, and the reference agrees with a VXLAN implementation that is not ours.
+- The demo with the real programs works.
+- `up` may be repeated, `status` says what is there, no other clone's lab takes it for
+  its own leftovers, `down` removes all of it.
+- A failure and an interrupt end with an exit code and leave nothing behind.
+
+Needs root and network namespaces: 77 without.
 """
 
 import os
 import pathlib
+import signal
+import socket
 import subprocess
 import sys
+import tempfile
+import time
+import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PREFIX = "xgwtest"  # beside a lab that somebody has up
+# Beside a lab that somebody has up, and beside this test of another clone.
+PREFIX = "t%06x" % (zlib.crc32(str(ROOT).encode()) & 0xFFFFFF)
+FOLDER = ROOT / (".lab-" + PREFIX)
+ENV = {**os.environ, "XGW_LAB_PREFIX": PREFIX, "XGW_DATA": "/nonexistent"}
+ENV.pop("XGW_LAB_PORT", None)
 
 
-def namespaces():
+def check(claim, words):
+    if not claim:
+        raise AssertionError(words)
+
+
+def left():
+    """What the lab made and is still there: namespaces, processes."""
     out = subprocess.run(["ip", "netns", "list"], text=True, stdout=subprocess.PIPE).stdout
-    return [line for line in out.splitlines() if line.startswith(PREFIX)]
+    found = [line for line in out.splitlines() if line.startswith(PREFIX + "-")]
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.readlink("/proc/%s/cwd" % pid) == str(FOLDER):
+                found.append(pathlib.Path("/proc", pid, "cmdline").read_text())
+        except OSError:
+            pass
+    return found
+
+
+def lab(*words, root=ROOT, env=None):
+    """(exit code, what it said); shown, so that a failing test explains itself."""
+    done = subprocess.run([str(root) + "/deploy/lab", *words], env={**ENV, **(env or {})},
+                          text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    print("$ deploy/lab %s: %d\n%s" % (" ".join(words), done.returncode, done.stdout))
+    return done.returncode, done.stdout
+
+
+def demo(*words):
+    code, _ = lab("demo", *words)
+    check(code == 0, "demo %s ended with %d" % (" ".join(words), code))
+    check(not left(), "left behind: %s" % left())
+
+
+def region_stays_up():
+    check(lab("status")[0] == 1, "status of nothing is no success")
+    for _ in range(2):
+        check(lab("up")[0] == 0, "up, and up again")
+    check(lab("status")[0] == 0, "status of a region")
+    ctl = subprocess.run([FOLDER / "xgwctl", "get", "clusters"], text=True,
+                         stdout=subprocess.PIPE)
+    check(ctl.returncode == 0 and "x86-2" in ctl.stdout, "xgwctl of the lab")
+    with tempfile.TemporaryDirectory() as folder:
+        clone = pathlib.Path(folder, "clone")
+        clone.symlink_to(ROOT)
+        for word in ("down", "up"):
+            code, said = lab(word, root=clone)
+            check(code == 1 and str(FOLDER) in said, "another clone's %s is refused" % word)
+    check(lab("status")[0] == 0, "and the region is as it was")
+    for _ in range(2):
+        check(lab("down")[0] == 0 and not left(), "down, and down again")
+
+
+def failure_is_told_and_cleaned():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        for word in ("up", "demo"):
+            code, said = lab(word, env={"XGW_LAB_PORT": port})
+            check(code == 1 and "FAIL" in said and port in said, "a port that is taken")
+            check(not left(), "left behind: %s" % left())
+
+
+def interrupt_cleans():
+    for number in (signal.SIGINT, signal.SIGTERM):
+        run = subprocess.Popen([ROOT / "deploy/lab", "demo"], env=ENV, text=True,
+                               stdout=subprocess.PIPE, start_new_session=True)
+        for line in run.stdout:
+            if "first packet" in line:
+                break
+        os.killpg(run.pid, number)
+        run.stdout.read()
+        check(run.wait(60) == 128 + number, "exit code after signal %d" % number)
+        check(not left(), "left behind: %s" % left())
+
+
+def kill_leaves_what_down_removes():
+    run = subprocess.Popen([ROOT / "deploy/lab", "demo"], env=ENV, text=True,
+                           stdout=subprocess.PIPE, start_new_session=True)
+    for line in run.stdout:
+        if "first packet" in line:
+            break
+    os.killpg(run.pid, signal.SIGKILL)
+    run.wait()
+    check(lab("down")[0] == 0 and not left(), "down after a kill")
 
 
 def main():
@@ -26,16 +122,21 @@ def main():
         print("skipped: no root or no network namespaces")
         return 77
     subprocess.run(["ip", "netns", "del", probe], check=True)
-    env = {**os.environ, "XGW_LAB_PREFIX": PREFIX, "XGW_DATA": "/nonexistent"}
-    lab = [ROOT / "deploy/lab"]
-    demo = subprocess.run(lab + ["demo", "--reference"], env=env)
-    left = namespaces()
-    if left:
-        print("left behind:", left)
-    # A second `down` and one without anything up change nothing.
-    downs = [subprocess.run(lab + ["down"], env=env).returncode for _ in range(2)]
-    print("demo %d, down %s" % (demo.returncode, downs))
-    return int(bool(demo.returncode or left or any(downs)))
+    start = time.monotonic()
+    try:
+        demo("--reference")
+        demo()
+        region_stays_up()
+        failure_is_told_and_cleaned()
+        interrupt_cleans()
+        kill_leaves_what_down_removes()
+    except AssertionError as e:
+        print("FAILED: %s" % e)
+        return 1
+    finally:
+        lab("down")
+    print("passed in %.0f s" % (time.monotonic() - start))
+    return 0
 
 
 if __name__ == "__main__":
