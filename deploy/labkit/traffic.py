@@ -40,6 +40,9 @@ else:
 '''
 
 
+IN_FLIGHT = 10  # pings of a PingRun that may be unanswered when it ends: 200 ms
+
+
 class TrafficError(Exception):
     pass
 
@@ -48,14 +51,24 @@ def inside(namespace, *words):
     return ["ip", "netns", "exec", namespace, *words]
 
 
-def ping(source_ns, address, count=3, interval=0.05, size=None, wait=1):
-    """(sent, received, average round trip in ms or None)."""
+def start_ping(source_ns, address, count=3, interval=0.05, size=None, wait=1):
     words = ["ping", "-n", "-q", "-c", str(count), "-i", str(interval), "-W", str(wait)]
     if size is not None:
         words += ["-M", "do", "-s", str(size)]
-    out = subprocess.run(inside(source_ns, *words, address), text=True,
-                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
-    return parse_ping(out)
+    return subprocess.Popen(inside(source_ns, *words, address), text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+def ping(*args, **more):
+    """(sent, received, average round trip in ms or None)."""
+    return parse_ping(start_ping(*args, **more).communicate()[0])
+
+
+def ping_all(pairs, count):
+    """The same for each (namespace, address), all at once.  ping(8) waits for the last
+    answer no longer than an interval, so this is long enough for a busy machine."""
+    runs = [start_ping(*pair, count=count, interval=0.3, wait=2) for pair in pairs]
+    return [parse_ping(run.communicate()[0]) for run in runs]
 
 
 def parse_ping(out):
@@ -72,7 +85,7 @@ class PingRun:
     def __init__(self, source_ns, address, interval=0.02):
         self.interval = interval
         self.process = subprocess.Popen(
-            inside(source_ns, "ping", "-n", "-q", "-i", str(interval), address), text=True,
+            inside(source_ns, "ping", "-n", "-i", str(interval), address), text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def wait(self, more):
@@ -80,10 +93,15 @@ class PingRun:
         time.sleep(more * self.interval)
 
     def stop(self):
+        """(sent, lost): the last few may be under way, so what counts is what is missing
+        before an answer that came."""
         self.process.send_signal(2)  # SIGINT: print the summary
-        sent, received, _ = parse_ping(self.process.communicate(timeout=10)[0])
-        # The last request may be under way when the ping is stopped.
-        return sent, received if sent - received != 1 else sent
+        out = self.process.communicate(timeout=10)[0]
+        sent, received, _ = parse_ping(out)
+        answered = {int(n) for n in re.findall(r"bytes from .*icmp_seq=(\d+)", out)}
+        if sent - max(answered, default=0) > IN_FLIGHT:
+            return sent, sent - received
+        return sent, max(answered, default=0) - len(answered)
 
 
 def tcp(source_ns, target_ns, address, size, port=5001, timeout=60):
