@@ -184,6 +184,7 @@ void session_start_over(struct session *s)
     s->want_applied = 0;
     s->want_ready = false;
     s->retry_at_ms = 0;
+    s->must_list = true;
     for (struct flight *f = s->flights; f; f = f->next) {
         f->seq = 0;
         f->is_old = true;

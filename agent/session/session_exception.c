@@ -20,6 +20,9 @@ void exceptions_fini(struct session *s)
         table_set_free(s->exceptions[i]);
         s->exceptions[i] = NULL;
     }
+    free(s->listed);
+    s->listed = NULL;
+    s->listed_count = 0;
     free(s->new_exceptions);
     s->new_exceptions = NULL;
     s->new_exception_count = 0;
@@ -31,6 +34,7 @@ enum rc exceptions_clear(struct session *s)
     if (exceptions_count(s) == 0) {
         return RC_OK;
     }
+    s->must_list = true;
     exceptions_fini(s);
     return exceptions_init(s);
 }
@@ -110,6 +114,7 @@ static enum rc supersede_run(struct session *s, const struct batch_run *run)
     if (!has_any) {
         return RC_OK;
     }
+    s->must_list = true;
     if (run->op == BATCH_REPLACE) {
         struct batch_writer w;
         struct blob *empty;
@@ -172,6 +177,82 @@ static void list_new(struct session *s, uint8_t reason, enum table_id table,
     memcpy(e->key, key->key, key->key_len);
 }
 
+static bool is_same_key(const struct exception *a, const struct exception *b)
+{
+    return a->vni == b->vni && a->table == b->table && a->key_len == b->key_len &&
+           memcmp(a->key, b->key, a->key_len) == 0;
+}
+
+static bool is_among(const struct exception *list, uint32_t count,
+                     const struct exception *e)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (is_same_key(&list[i], e)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool stands(const struct session *s, const struct exception *e)
+{
+    enum table_id table = (enum table_id)e->table;
+
+    for (int i = 0; i < EXCEPTION_SETS; i++) {
+        const struct rows *rows = table_set_rows(s->exceptions[i], e->vni, table);
+        struct row row;
+
+        if (rows && rows_find(rows, table, e->key, e->key_len, &row)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Those that do not stand any more are left out: who reads the list at the controller
+ * must not look for what has healed.  While a retry is on its way it is not complete,
+ * and only the new ones are named. */
+void exceptions_list(struct session *s, struct agent_ack *a)
+{
+    uint32_t n = s->new_exception_count;
+    struct exception *all;
+    uint32_t count = n;
+
+    if (n == 0 && !s->must_list) {
+        return;
+    }
+    all = calloc(EXCEPTIONS_MAX, sizeof(*all));
+    if (!all) {
+        return; /* counted all the same */
+    }
+    if (n > 0) {
+        memcpy(all, s->new_exceptions, n * sizeof(*all));
+    }
+    for (uint32_t i = 0; i < s->listed_count && count < EXCEPTIONS_MAX; i++) {
+        if (stands(s, &s->listed[i]) && !is_among(all, n, &s->listed[i])) {
+            all[count++] = s->listed[i];
+        }
+    }
+    s->must_list = count != a->exception_count;
+    a->exception_listed = s->must_list ? n : count;
+    a->standing = a->exception_listed - n;
+    free(s->new_exceptions);
+    s->new_exceptions = NULL;
+    s->new_exception_count = 0;
+    if (a->exception_listed > 0) {
+        a->exceptions = calloc(a->exception_listed, sizeof(*all));
+        if (a->exceptions) {
+            memcpy(a->exceptions, all, a->exception_listed * sizeof(*all));
+        } else {
+            a->exception_listed = 0;
+            a->standing = 0;
+        }
+    }
+    free(s->listed);
+    s->listed = all;
+    s->listed_count = count;
+}
+
 enum rc exceptions_add(struct session *s, uint8_t reason, enum table_id table,
                        uint32_t vni, const struct row *key, const struct row *want)
 {
@@ -193,43 +274,72 @@ enum rc exceptions_add(struct session *s, uint8_t reason, enum table_id table,
     return rc;
 }
 
-/* Appends up to `left` rows of `set` as PUT or DELETE; returns how many. */
-static uint32_t add_retry(const struct table_set *set, enum batch_op op, uint32_t left,
-                          struct batch_writer *w)
+/* Appends up to `left` rows of `table` in `set` that lie behind `from` (all, if null),
+ * as PUT or DELETE, and moves `at` to the last of them; returns how many. */
+static uint32_t add_behind(const struct table_set *set, enum batch_op op,
+                           enum table_id table, const struct retry_place *from,
+                           uint32_t left, struct retry_place *at,
+                           struct batch_writer *w)
 {
+    struct row behind = { .key = from ? from->key : NULL,
+                          .key_len = from ? from->key_len : 0 };
     uint32_t n = 0;
-    uint32_t vni = table_set_next(set, VNI_MIN, ~0u);
+    uint32_t vni = table_set_next(set, from ? from->vni : VNI_MIN, 1u << table);
 
     while (vni != 0 && n < left) {
-        for (int t = 0; t < TABLE_COUNT; t++) {
-            struct rows_iter it = rows_begin(table_set_rows(set, vni, (enum table_id)t),
-                                             (enum table_id)t);
-            struct row row;
+        const struct rows *rows = table_set_rows(set, vni, table);
+        bool is_first = from && vni == from->vni;
+        struct rows_iter it = is_first
+                                  ? rows_seek(rows, table, behind.key, behind.key_len)
+                                  : rows_begin(rows, table);
+        struct row row;
 
-            while (n < left && rows_next(&it, &row)) {
-                if (op == BATCH_DELETE) {
-                    row.value = NULL;
-                    row.value_len = 0;
-                }
-                batch_add_row(w, op, (enum table_id)t, vni, &row);
-                n++;
+        while (n < left && rows_next(&it, &row)) {
+            if (is_first && row_compare(&row, &behind) == 0) {
+                continue;
             }
+            if (op == BATCH_DELETE) {
+                row.value = NULL;
+                row.value_len = 0;
+            }
+            batch_add_row(w, op, table, vni, &row);
+            at->vni = vni;
+            at->key_len = row.key_len;
+            memcpy(at->key, row.key, row.key_len);
+            n++;
         }
-        vni = vni == VNI_MAX ? 0 : table_set_next(set, vni + 1, ~0u);
+        vni = vni == VNI_MAX ? 0 : table_set_next(set, vni + 1, 1u << table);
     }
     return n;
+}
+
+/* RETRY_ROWS of each table, from where the last retry ended and round: rows that still
+ * do not fit must not keep those behind them, or another table's, from their turn. */
+static void add_retry(struct session *s, enum exception_set which, enum batch_op op,
+                      struct batch_writer *w)
+{
+    const struct table_set *set = s->exceptions[which];
+
+    for (int t = 0; t < TABLE_COUNT; t++) {
+        struct retry_place *at = &s->retried[which][t];
+        struct retry_place from = *at;
+
+        if (from.vni == 0 ||
+            add_behind(set, op, (enum table_id)t, &from, RETRY_ROWS, at, w) == 0) {
+            add_behind(set, op, (enum table_id)t, NULL, RETRY_ROWS, at, w);
+        }
+    }
 }
 
 struct blob *exceptions_take_retry(struct session *s)
 {
     struct batch_writer w;
     struct blob *ops;
-    uint32_t n;
 
     batch_writer_init(&w);
     /* Deletes first here: they may make the room that the rest failed for. */
-    n = add_retry(s->exceptions[EXTRA], BATCH_DELETE, RETRY_ROWS, &w);
-    add_retry(s->exceptions[MISSING], BATCH_PUT, RETRY_ROWS - n, &w);
+    add_retry(s, EXTRA, BATCH_DELETE, &w);
+    add_retry(s, MISSING, BATCH_PUT, &w);
     ops = batch_writer_finish(&w);
     batch_writer_fini(&w);
     if (ops && exceptions_supersede(s, ops) != RC_OK) {

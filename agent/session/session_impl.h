@@ -14,7 +14,7 @@
 
 #define INBOX_MAX         (2 * SESSION_WINDOW) /* messages that wait for the device */
 #define PIECE_BYTES       (512u << 10) /* a device write is cut at about this size */
-#define RETRY_ROWS        1000         /* rows tried again at once */
+#define RETRY_ROWS        1000         /* of each table, tried again at once */
 #define ASSIGN_TIMEOUT_MS 10000        /* guess: HELLO unanswered, then dial again */
 #define REDIRECTS_MAX     3            /* followed at once; then with a pause */
 #define ACK_EVERY         8            /* batches, while more are on their way */
@@ -59,6 +59,13 @@ enum exception_set {
     REFUSED, /* the device does not take them: not tried again */
     EXTRA,   /* deletes that failed; to be tried again */
     EXCEPTION_SETS
+};
+
+/* The last row that a retry took out; VNI 0: none yet. */
+struct retry_place {
+    uint32_t vni;
+    uint8_t key_len;
+    uint8_t key[ENTRY_KEY_MAX];
 };
 
 struct session {
@@ -119,8 +126,12 @@ struct session {
     struct table_set *exceptions[EXCEPTION_SETS];
     struct exception *new_exceptions; /* since the last ACK */
     uint32_t new_exception_count;
+    struct exception *listed; /* what ACKs named, as far as it may still stand */
+    uint32_t listed_count;
+    bool must_list; /* some of it is gone, or a new session knows none of it */
     uint64_t retry_at_ms;
     uint32_t retry_attempt;
+    struct retry_place retried[EXCEPTION_SETS][TABLE_COUNT]; /* the last row of each */
 
     struct out_item *outs;
     struct out_item **outs_end;
@@ -195,5 +206,8 @@ enum rc exceptions_supersede(struct session *s, const struct blob *ops);
 /* The key's row is not as wanted: `want` (null = should be gone). */
 enum rc exceptions_add(struct session *s, uint8_t reason, enum table_id table,
                        uint32_t vni, const struct row *key, const struct row *want);
-/* Takes up to RETRY_ROWS out, as a batch. */
+/* Takes up to RETRY_ROWS of each table out, as a batch; the next call goes on behind.
+ */
 struct blob *exceptions_take_retry(struct session *s);
+/* Moves what there is to say into `a`, its exception_count set. */
+void exceptions_list(struct session *s, struct agent_ack *a);

@@ -167,12 +167,7 @@ static void send_ack(struct session *s)
     a->applied = s->device.applied;
     a->ready = s->device.ready;
     a->exception_count = exceptions_count(s);
-    if (s->new_exception_count > 0) {
-        a->exceptions = s->new_exceptions;
-        a->exception_listed = s->new_exception_count;
-        s->new_exceptions = NULL;
-        s->new_exception_count = 0;
-    }
+    exceptions_list(s, a);
     s->acked_seq = s->done_seq;
     s->must_ack = false;
 }

@@ -145,17 +145,62 @@ void devices_fini(struct core *c)
     c->device_count = 0;
 }
 
+static uint32_t find_exception(const struct device *d, const struct exception *e)
+{
+    uint32_t i = 0;
+
+    while (i < d->exception_listed &&
+           (d->exceptions[i].vni != e->vni || d->exceptions[i].table != e->table ||
+            d->exceptions[i].key_len != e->key_len ||
+            memcmp(d->exceptions[i].key, e->key, e->key_len) != 0)) {
+        i++;
+    }
+    return i;
+}
+
+/* Takes `at` out: of a full list the oldest goes, waits ask for the newest. */
+static void drop_exception(struct device *d, uint32_t at)
+{
+    uint32_t behind = d->exception_listed - at - 1;
+
+    memmove(&d->exceptions[at], &d->exceptions[at + 1],
+            behind * sizeof(*d->exceptions));
+    memmove(&d->exception_from[at], &d->exception_from[at + 1], behind * 8);
+    memmove(&d->exception_to[at], &d->exception_to[at + 1], behind * 8);
+    d->exception_listed--;
+}
+
+/* One that a retry met again, or that is only named again, keeps its revisions. */
+static void note_exception(struct device *d, const struct exception *e, uint64_t from,
+                           uint64_t to)
+{
+    uint32_t at = find_exception(d, e);
+
+    if (at < d->exception_listed) {
+        if (from >= to) {
+            from = d->exception_from[at];
+            to = d->exception_to[at];
+        }
+        drop_exception(d, at);
+    } else if (at == EXCEPTIONS_MAX) {
+        drop_exception(d, 0);
+    }
+    d->exceptions[d->exception_listed] = *e;
+    d->exception_from[d->exception_listed] = from;
+    d->exception_to[d->exception_listed] = to;
+    d->exception_listed++;
+}
+
 void device_note_exceptions(struct device *d, const struct agent_ack *ack)
 {
-    uint32_t room = EXCEPTIONS_MAX - d->exception_listed;
-    uint32_t count = ack->exception_listed < room ? ack->exception_listed : room;
+    uint32_t fresh = ack->exception_listed - ack->standing;
 
     d->exception_count = ack->exception_count;
     if (ack->exception_count == 0) {
         device_clear_exceptions(d);
         return;
     }
-    if (count == 0) {
+    if (ack->exception_listed == 0) {
         return;
     }
     if (!d->exceptions) {
@@ -163,11 +208,14 @@ void device_note_exceptions(struct device *d, const struct agent_ack *ack)
         d->exception_from = core_need(calloc(EXCEPTIONS_MAX, 8));
         d->exception_to = core_need(calloc(EXCEPTIONS_MAX, 8));
     }
-    for (uint32_t i = 0; i < count; i++) {
-        d->exceptions[d->exception_listed] = ack->exceptions[i];
-        d->exception_from[d->exception_listed] = d->applied;
-        d->exception_to[d->exception_listed] = ack->applied;
-        d->exception_listed++;
+    for (uint32_t i = ack->exception_listed; i-- > 0;) {
+        note_exception(d, &ack->exceptions[i], i < fresh ? d->applied : 0,
+                       i < fresh ? ack->applied : 0);
+    }
+    /* A complete list: all that it names stand at the end now. */
+    while (ack->exception_listed == ack->exception_count &&
+           d->exception_listed > ack->exception_listed) {
+        drop_exception(d, 0);
     }
 }
 

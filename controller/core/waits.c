@@ -35,6 +35,25 @@ static bool has_applied(const struct device *d, uint64_t need)
     return !status.is_walking && status.applied >= need;
 }
 
+/* " 10.0.0.0/8": the key behind the VNI; "" where there is none. */
+static void print_key(const struct exception *e, char to[PREFIX_TEXT_MAX + 1])
+{
+    struct row row = { .key = e->key, .key_len = e->key_len };
+    struct entry entry;
+
+    to[0] = '\0';
+    if (entry_unpack((enum table_id)e->table, e->vni, &row, &entry, NULL) != RC_OK) {
+        return;
+    }
+    if (entry.table == TABLE_VXLAN_ROUTE) {
+        to[0] = ' ';
+        prefix_print(&entry.route.dst, to + 1);
+    } else if (entry.table == TABLE_VM_NC) {
+        to[0] = ' ';
+        ip_print(&entry.vm_nc.vm, to + 1);
+    }
+}
+
 /* An exception that the ACK brought which went past the revision. */
 static bool has_refused(const struct device *d, uint64_t revision,
                         struct core_reply *reply)
@@ -51,9 +70,12 @@ static bool has_refused(const struct device *d, uint64_t revision,
         unsigned reason = e->reason <= EXCEPTION_UNKNOWN ? e->reason : 0;
 
         if (d->exception_from[i] < revision && revision <= d->exception_to[i]) {
+            char key[PREFIX_TEXT_MAX + 1];
+
+            print_key(e, key);
             err_field(&reply->err, codes[reason], "", "exception",
-                      "node %s: %s entry of vni %u is not in place: %s", d->name,
-                      table_name(e->table), e->vni, reasons[reason]);
+                      "node %s: %s entry of vni %u%s is not in place: %s", d->name,
+                      table_name(e->table), e->vni, key, reasons[reason]);
             return true;
         }
     }

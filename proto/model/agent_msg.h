@@ -105,9 +105,11 @@ struct agent_ack {
     uint64_t applied; /* revision of the data plane */
     bool ready;
     uint32_t exception_count; /* all that stand now */
-    struct exception
-        *exceptions; /* at most EXCEPTIONS_MAX, of batches since the last ACK */
+    /* At most EXCEPTIONS_MAX: those since the last ACK, then, where all that stand can
+     * be named (exception_listed == exception_count), the `standing` older ones. */
+    struct exception *exceptions;
     uint32_t exception_listed;
+    uint32_t standing;
 };
 
 struct agent_beat {

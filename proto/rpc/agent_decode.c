@@ -259,6 +259,9 @@ static enum rc take_ack(const Xgw__Agent__V1__Ack *w, struct agent_ack *a,
     if (w->n_exceptions > EXCEPTIONS_MAX) {
         return bad(err, "ack.exceptions");
     }
+    if (w->standing > w->n_exceptions) {
+        return bad(err, "ack.standing");
+    }
     if (w->n_exceptions > 0) {
         list = calloc(w->n_exceptions, sizeof(*list));
         if (!list) {
@@ -277,6 +280,7 @@ static enum rc take_ack(const Xgw__Agent__V1__Ack *w, struct agent_ack *a,
     a->exception_count = w->exception_count;
     a->exceptions = list;
     a->exception_listed = (uint32_t)w->n_exceptions;
+    a->standing = w->standing;
     return RC_OK;
 }
 

@@ -162,6 +162,7 @@ static enum rc put_ack(const struct agent_ack *a, struct buf *to)
         wire.exception_count = a->exception_count;
         wire.n_exceptions = a->exception_listed;
         wire.exceptions = pointers;
+        wire.standing = a->standing;
         rc = put_agent(to, XGW__AGENT__V1__AGENT_MESSAGE__M_ACK, &wire);
     }
     free(list);

@@ -14,7 +14,7 @@ struct rig {
     struct session_out dial;
     struct agent_hello hello;
     struct agent_ack ack;
-    struct exception exceptions[16];
+    struct exception exceptions[EXCEPTIONS_MAX];
     unsigned digests;
     struct driver_write writes[64];
     unsigned write_count;
@@ -480,6 +480,96 @@ START_TEST(what_a_full_table_refused_is_named_and_written_once_there_is_room)
 }
 END_TEST
 
+/* What an operator reads at the controller is what stands, not what has healed. */
+START_TEST(the_list_of_exceptions_follows_what_heals)
+{
+    struct exception full[2] = {
+        { EXCEPTION_REFUSED, TABLE_VM_NC, 5, 5, { 4, 10, 0, 0, 2 } },
+        { EXCEPTION_REFUSED, TABLE_VM_NC, 5, 5, { 4, 10, 0, 0, 3 } },
+    };
+    struct rig r;
+
+    start(&r);
+    batch(&r, 1, 5, vms(BATCH_PUT, 1, 3, 1));
+    done(&r, 0, RC_OK, full, 2);
+    ck_assert_uint_eq(r.ack.exception_count, 2);
+    ck_assert_uint_eq(r.ack.exception_listed, 2);
+    ck_assert_uint_eq(r.ack.standing, 0);
+    batch(&r, 2, 6, vms(BATCH_DELETE, 2, 1, 0));
+    done(&r, 1, RC_OK, NULL, 0);
+    ck_assert_uint_eq(r.ack.exception_count, 1);
+    ck_assert_uint_eq(r.ack.exception_listed, 1);
+    ck_assert_uint_eq(r.ack.standing, 1);
+    ck_assert_mem_eq(r.exceptions[0].key, full[1].key, 5);
+    rig_fini(&r);
+}
+END_TEST
+
+/* VMs of VNI 5 that a PUT in `ops` names, by their number. */
+static unsigned note_tried(const struct blob *ops, bool *tried)
+{
+    struct batch_reader b = batch_reader_of(ops->data, ops->len);
+    struct batch_run run;
+    unsigned n = 0;
+
+    while (batch_next(&b, &run)) {
+        struct run_reader it = run_reader_of(&run);
+        struct row row;
+
+        while (run_next(&it, &row)) {
+            tried[(unsigned)row.key[3] << 8 | row.key[4]] = true;
+            n++;
+        }
+    }
+    return n;
+}
+
+/* Who stands first among thousands that do not fit must not starve the rest: among
+ * them may be those that do fit. */
+START_TEST(of_many_that_do_not_fit_each_has_its_turn)
+{
+    enum { MANY = 2500 };
+    static struct exception full[MANY];
+    static bool tried[65536];
+    struct rig r;
+
+    for (unsigned i = 0; i < MANY; i++) {
+        full[i] = (struct exception){ EXCEPTION_FULL,
+                                      TABLE_VM_NC,
+                                      5,
+                                      5,
+                                      { 4, 10, 0, (uint8_t)((i + 1) >> 8),
+                                        (uint8_t)(i + 1) } };
+    }
+    start(&r);
+    batch(&r, 1, 5, vms(BATCH_PUT, 1, MANY, 1));
+    done(&r, 0, RC_OK, full, MANY);
+    for (unsigned round = 1; round <= 3; round++) {
+        unsigned n;
+        static struct exception again[MANY];
+        unsigned count = 0;
+        static bool now[65536];
+
+        tick_at(&r, r.now_ms + 10000);
+        ck_assert_uint_eq(r.write_count, round + 1);
+        memset(now, 0, sizeof(now));
+        n = note_tried(r.writes[round].ops, now);
+        ck_assert_uint_gt(n, 0);
+        for (unsigned i = 1; i <= MANY; i++) {
+            tried[i] |= now[i];
+            if (now[i]) {
+                again[count++] = full[i - 1];
+            }
+        }
+        done(&r, round, RC_OK, again, count);
+    }
+    for (unsigned i = 1; i <= MANY; i++) {
+        ck_assert_msg(tried[i], "VM %u was never tried again", i);
+    }
+    rig_fini(&r);
+}
+END_TEST
+
 START_TEST(a_delete_of_a_refused_entry_clears_it_without_a_write)
 {
     struct exception no = { EXCEPTION_REFUSED, TABLE_VM_NC, 5, 5, { 4, 10, 0, 0, 1 } };
@@ -710,6 +800,8 @@ int main(void)
     tcase_add_test(tc, a_query_is_answered_when_all_before_it_is_done);
     tcase_add_test(tc,
                    what_a_full_table_refused_is_named_and_written_once_there_is_room);
+    tcase_add_test(tc, of_many_that_do_not_fit_each_has_its_turn);
+    tcase_add_test(tc, the_list_of_exceptions_follows_what_heals);
     tcase_add_test(tc, a_delete_of_a_refused_entry_clears_it_without_a_write);
     tcase_add_test(tc, a_failed_write_leaves_a_newer_one_of_the_same_key_alone);
     tcase_add_test(tc, a_write_without_an_answer_is_unknown_until_the_answer_comes);

@@ -10,8 +10,11 @@ struct device {
     uint64_t applied;
     uint64_t hello_id;
     bool ready;
-    bool is_mute; /* takes everything, answers nothing */
-    uint32_t exceptions;
+    bool is_mute;             /* takes everything, answers nothing */
+    uint32_t exceptions;      /* that each ACK lists … */
+    uint32_t standing;        /* … so many of them as old ones … */
+    uint32_t more_exceptions; /* … and that it only counts */
+    uint8_t exception_from;   /* the VMs are 10.x.0.0 and on */
     uint32_t assigns;
     struct ctl_assign assign; /* the last; config by reference */
     struct table_set *tables;
@@ -120,7 +123,17 @@ static void answer_query(struct device *d, const struct ctl_query *q)
 static void answer_batch(struct device *d, const struct ctl_batch *b)
 {
     struct agent_msg m = { .kind = AGENT_ACK };
-    struct exception bad = { EXCEPTION_FULL, TABLE_VM_NC, 100, 0, { 0 } };
+    struct exception bad[EXCEPTIONS_MAX];
+
+    /* As many as there are, each of another VM. */
+    for (uint32_t i = 0; i < d->exceptions; i++) {
+        bad[i] = (struct exception){ EXCEPTION_FULL,
+                                     TABLE_VM_NC,
+                                     100,
+                                     5,
+                                     { 4, 10, (uint8_t)d->exception_from,
+                                       (uint8_t)(i >> 8), (uint8_t)i } };
+    }
 
     if (b->ops) {
         ck_assert(
@@ -131,9 +144,10 @@ static void answer_batch(struct device *d, const struct ctl_batch *b)
     m.ack.seq = b->seq;
     m.ack.applied = d->applied;
     m.ack.ready = d->ready;
-    m.ack.exception_count = d->exceptions;
+    m.ack.exception_count = d->exceptions + d->more_exceptions;
     m.ack.exception_listed = d->exceptions;
-    m.ack.exceptions = d->exceptions ? &bad : NULL;
+    m.ack.standing = d->standing;
+    m.ack.exceptions = d->exceptions ? bad : NULL;
     say(d, &m);
 }
 
@@ -586,8 +600,65 @@ START_TEST(a_wait_fails_with_the_exception_that_its_change_met)
     ck_assert_int_eq(rig_reply(r, token)->err.code, RC_FULL);
     ck_assert_ptr_nonnull(strstr(rig_reply(r, token)->err.msg, "gw-1"));
     ck_assert_ptr_nonnull(strstr(rig_reply(r, token)->err.msg, "vm_nc"));
+    ck_assert_ptr_nonnull(strstr(rig_reply(r, token)->err.msg, "10.0.0.0 "));
     ck_assert(!status(r, "gw-1").in_sync);
     ck_assert_uint_eq(status(r, "gw-1").exception_count, 1);
+    device_fini(&d);
+    rig_free(r);
+}
+END_TEST
+
+/* A list once full, of entries that stood for long, must not make a wait succeed for
+ * what the device has just refused. */
+START_TEST(a_wait_fails_also_where_more_exceptions_stand_than_are_listed)
+{
+    struct rig *r = region();
+    struct device d;
+    uint64_t token;
+
+    device_init(&d, r, "gw-1");
+    dial(&d);
+    hello(&d);
+    settle(&d);
+    d.exceptions = EXCEPTIONS_MAX;
+    d.more_exceptions = 500;
+    rig_must(r, VM2);
+    settle(&d);
+    ck_assert_uint_eq(status(r, "gw-1").exception_count, EXCEPTIONS_MAX + 500);
+    d.exceptions = 1;
+    d.more_exceptions = EXCEPTIONS_MAX + 500;
+    d.exception_from = 7;
+    rig_must(r, "{\"table\":\"vm_nc\",\"vni\":100,\"vm\":\"10.7.0.0\","
+                "\"nc\":\"10.1.0.9\"}");
+    token = wait_for(r, core_revision(r->core), 5000);
+    settle(&d);
+    ck_assert_ptr_nonnull(rig_reply(r, token));
+    ck_assert_int_eq(rig_reply(r, token)->err.code, RC_FULL);
+    ck_assert_ptr_nonnull(strstr(rig_reply(r, token)->err.msg, "10.7.0.0 "));
+    device_fini(&d);
+    rig_free(r);
+}
+END_TEST
+
+START_TEST(exceptions_that_healed_are_shown_no_longer)
+{
+    struct rig *r = region();
+    struct device d;
+
+    device_init(&d, r, "gw-1");
+    dial(&d);
+    hello(&d);
+    settle(&d);
+    d.exceptions = 5;
+    rig_must(r, VM2);
+    settle(&d);
+    ck_assert_uint_eq(status(r, "gw-1").exception_listed, 5);
+    d.exceptions = 2;
+    d.standing = 2;
+    rig_must(r, "{\"table\":\"tenant\",\"vni\":300,\"cluster\":\"c1\"}");
+    settle(&d);
+    ck_assert_uint_eq(status(r, "gw-1").exception_count, 2);
+    ck_assert_uint_eq(status(r, "gw-1").exception_listed, 2);
     device_fini(&d);
     rig_free(r);
 }
@@ -630,6 +701,8 @@ int main(void)
     tcase_add_test(tc, a_wait_ends_when_all_online_nodes_have_it);
     tcase_add_test(tc, a_wait_at_its_deadline_names_who_is_missing);
     tcase_add_test(tc, a_wait_fails_with_the_exception_that_its_change_met);
+    tcase_add_test(tc, a_wait_fails_also_where_more_exceptions_stand_than_are_listed);
+    tcase_add_test(tc, exceptions_that_healed_are_shown_no_longer);
     tcase_add_test(
         tc,
         a_device_that_does_not_answer_loses_its_session_but_not_for_our_own_lateness);

@@ -198,6 +198,7 @@ static const struct {
     { "120612040a021005", true, "digests.items.of" }, /* depth 5 */
     { "1a042a020805", true, "ack.exceptions" },       /* reason 5 */
     { "1a062a0408011800", true, "ack.exceptions" },   /* VNI 0 */
+    { "1a023001", true, "ack.standing" },             /* 1 of none */
     { "0a00", false, "assign.beat_ms" },
     { "1200", false, "query.items" },
     { "120412020804", false, "query.items" },         /* table 4 */
