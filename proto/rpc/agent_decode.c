@@ -5,65 +5,9 @@
 
 #include "proto/api/agent.pb-c.h"
 #include "proto/rpc/agent_wire.h"
+#include "proto/rpc/wire.h"
 
 #define BEAT_MS_MAX 3600000u
-
-/* One field as it stands on the wire. */
-struct wire_field {
-    uint32_t number;
-    uint8_t type;
-    uint64_t value; /* varint and fixed */
-    const uint8_t *bytes;
-    size_t len;
-};
-
-static bool take_varint(struct reader *r, uint64_t *ret)
-{
-    uint64_t v = 0;
-
-    for (unsigned shift = 0; shift < 70; shift += 7) {
-        uint8_t b = read_u8(r);
-
-        if (r->failed || (shift == 63 && b > 1)) {
-            return false;
-        }
-        v |= (uint64_t)(b & 0x7f) << shift;
-        if (b < 0x80) {
-            *ret = v;
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool take_field(struct reader *r, struct wire_field *f)
-{
-    uint64_t v;
-
-    memset(f, 0, sizeof(*f));
-    if (!take_varint(r, &v) || v >> 3 == 0 || v >> 3 > 0x1fffffff) {
-        return false;
-    }
-    f->number = (uint32_t)(v >> 3);
-    f->type = v & 7;
-    switch (f->type) {
-    case WIRE_VARINT:
-        return take_varint(r, &f->value);
-    case WIRE_FIXED64:
-        return read_bytes(r, 8) != NULL;
-    case WIRE_FIXED32:
-        return read_bytes(r, 4) != NULL;
-    case WIRE_BYTES:
-        if (!take_varint(r, &v) || v > reader_left(r)) {
-            return false;
-        }
-        f->len = (size_t)v;
-        f->bytes = read_bytes(r, f->len);
-        return true;
-    default:
-        return false; /* groups are not proto3 */
-    }
-}
 
 /* Finds the one member of the message's oneof, all of which are fields 1 to 4 with
  * bytes.  Fields we do not know are stepped over. */
@@ -75,7 +19,7 @@ static enum rc find_member(const void *bytes, size_t len, struct wire_field *ret
     struct wire_field f;
 
     while (reader_left(&r) > 0) {
-        if (!take_field(&r, &f)) {
+        if (!wire_next(&r, &f)) {
             return err_field(err, RC_INVALID, "message", "protobuf", "not protobuf");
         }
         if (f.number > 4) {
@@ -399,7 +343,7 @@ static enum rc take_batch(const struct wire_field *in, struct ctl_batch *b,
     struct wire_field ops = { 0 };
 
     while (reader_left(&r) > 0) {
-        if (!take_field(&r, &f)) {
+        if (!wire_next(&r, &f)) {
             return err_field(err, RC_INVALID, "batch", "protobuf", "not protobuf");
         }
         if (f.number == BATCH_OPS && f.type == WIRE_BYTES) {

@@ -4,14 +4,20 @@
 
 #include "proto/api/agent.pb-c.h"
 #include "proto/rpc/agent_wire.h"
+#include "proto/rpc/wire.h"
 
 static void put_varint(struct buf *to, uint64_t v)
 {
-    while (v >= 0x80) {
-        buf_u8(to, (uint8_t)(v | 0x80));
-        v >>= 7;
-    }
-    buf_u8(to, (uint8_t)v);
+    uint8_t bytes[WIRE_VARINT_MAX];
+
+    buf_add(to, bytes, wire_varint(bytes, v));
+}
+
+static void put_head(struct buf *to, uint32_t field, uint64_t len)
+{
+    uint8_t bytes[2 * WIRE_VARINT_MAX];
+
+    buf_add(to, bytes, wire_head(bytes, field, len));
 }
 
 static void put_number(struct buf *to, unsigned field, uint64_t v)
@@ -255,12 +261,10 @@ static enum rc put_batch(const struct ctl_batch *b, struct buf *to)
     put_number(&body, BATCH_REVISION, b->revision);
     put_number(&body, BATCH_READY, b->ready);
     if (ops_len > 0) {
-        put_varint(&body, BATCH_OPS << 3 | WIRE_BYTES);
-        put_varint(&body, ops_len);
+        put_head(&body, BATCH_OPS, ops_len);
     }
     if (!buf_failed(&body)) {
-        put_varint(to, CTL_BATCH << 3 | WIRE_BYTES);
-        put_varint(to, body.len + ops_len);
+        put_head(to, CTL_BATCH, body.len + ops_len);
         buf_add(to, body.data, body.len);
         rc = buf_failed(to) ? RC_NO_MEMORY : RC_OK;
     }

@@ -6,4 +6,3 @@
 /* Field numbers of agent.proto's Batch, which is written and read by hand so that its
  * `ops` need not be copied by the packer. */
 enum { BATCH_SEQ = 1, BATCH_REVISION = 2, BATCH_READY = 3, BATCH_OPS = 15 };
-enum { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };

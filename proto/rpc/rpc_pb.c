@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "proto/rpc/rpc_core.h"
+#include "proto/rpc/wire.h"
 
 enum {
     ARENA_LIMIT = 64 << 20,
     FIRST_CHUNK = 16 << 10,
-    MAX_VARINT = 10,
 };
 
 /* ---- arena ---- */
@@ -143,72 +143,26 @@ ProtobufCMessage *rpc_pb_take(struct rpc_call *call, struct rpc_arena *arena,
     return got;
 }
 
-/* Base-128, least significant group first (protobuf, encoding.md). */
-static bool read_varint(const uint8_t **p, const uint8_t *end, uint64_t *ret)
-{
-    uint64_t value = 0;
-
-    for (int i = 0; i < MAX_VARINT && *p < end; i++) {
-        uint8_t byte = *(*p)++;
-
-        value |= (uint64_t)(byte & 0x7f) << (7 * i);
-        if (byte < 0x80) {
-            *ret = value;
-            return true;
-        }
-    }
-    return false;
-}
-
 enum rc rpc_pb_find(const uint8_t *bytes, size_t len, uint32_t field,
                     const uint8_t **ret_bytes, size_t *ret_len)
 {
-    const uint8_t *p = bytes;
-    const uint8_t *end = bytes + len;
-    const uint8_t *found = NULL;
-    size_t found_len = 0;
+    struct reader r = reader_of(bytes, len);
+    struct wire_field found = { 0 };
+    struct wire_field f;
 
-    while (p < end) {
-        uint64_t tag;
-        uint64_t size;
-
-        if (!read_varint(&p, end, &tag)) {
+    while (reader_left(&r) > 0) {
+        if (!wire_next(&r, &f)) {
             return RC_INVALID;
         }
-        switch (tag & 7) {
-        case 0: /* varint */
-            if (!read_varint(&p, end, &size)) {
-                return RC_INVALID;
-            }
-            continue;
-        case 1:
-            size = 8;
-            break;
-        case 2: /* length-delimited */
-            if (!read_varint(&p, end, &size)) {
-                return RC_INVALID;
-            }
-            break;
-        case 5:
-            size = 4;
-            break;
-        default: /* groups are not part of proto3 */
-            return RC_INVALID;
+        if (f.number == field && f.type == WIRE_BYTES) {
+            found = f;
         }
-        if (size > (uint64_t)(end - p)) {
-            return RC_INVALID;
-        }
-        if ((tag & 7) == 2 && tag >> 3 == field) {
-            found = p;
-            found_len = (size_t)size;
-        }
-        p += size;
     }
-    if (!found) {
+    if (found.number == 0) {
         return RC_NOT_FOUND;
     }
-    *ret_bytes = found;
-    *ret_len = found_len;
+    *ret_bytes = found.bytes;
+    *ret_len = found.len;
     return RC_OK;
 }
 
@@ -249,34 +203,14 @@ enum rc rpc_pb_unary(struct rpc_channel *channel, const char *path,
                            ret_call);
 }
 
-static size_t put_varint(uint8_t *to, uint64_t value)
-{
-    size_t len = 0;
-
-    while (value >= 0x80) {
-        to[len++] = (uint8_t)(value | 0x80);
-        value >>= 7;
-    }
-    to[len++] = (uint8_t)value;
-    return len;
-}
-
-/* Tag and length of a length-delimited field. */
-static size_t put_field(uint8_t *to, uint32_t field, uint64_t len)
-{
-    size_t at = put_varint(to, (uint64_t)field << 3 | 2);
-
-    return at + put_varint(to + at, len);
-}
-
 enum rc rpc_pb_send_blob(struct rpc_call *call, uint32_t outer_field,
                          const ProtobufCMessage *msg, uint32_t bytes_field,
                          struct blob *blob)
 {
     const size_t len = protobuf_c_message_get_packed_size(msg);
-    uint8_t outer[2 * MAX_VARINT];
-    uint8_t inner[2 * MAX_VARINT];
-    const size_t inner_len = put_field(inner, bytes_field, blob->len);
+    uint8_t outer[2 * WIRE_VARINT_MAX];
+    uint8_t inner[2 * WIRE_VARINT_MAX];
+    const size_t inner_len = wire_head(inner, bytes_field, blob->len);
     size_t outer_len = 0;
     grpc_byte_buffer *bytes;
     const struct rpc_part part = { .blob = blob };
@@ -284,7 +218,7 @@ enum rc rpc_pb_send_blob(struct rpc_call *call, uint32_t outer_field,
     uint8_t *to;
 
     if (outer_field > 0) {
-        outer_len = put_field(outer, outer_field, len + inner_len + blob->len);
+        outer_len = wire_head(outer, outer_field, len + inner_len + blob->len);
     }
     head = grpc_slice_malloc(outer_len + len + inner_len);
     to = GRPC_SLICE_START_PTR(head);
