@@ -3,10 +3,9 @@
 #include "agent/options.h"
 #include "agent/shell.h"
 #include "proto/base/log.h"
+#include "proto/rpc/program.h"
 
 #include <event2/event.h>
-#include <event2/thread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,20 +17,11 @@ struct agent {
     const char *controllers[CONTROLLERS_MAX];
     uint32_t controller_count;
     struct rpc_tls tls;
-    struct event_base *base;
-    struct rpc_loop *loop;
+    struct program program;
     struct shell *shell;
     struct driver *driver;
     struct link *link;
-    struct event *signals[2];
 };
-
-static void on_signal(evutil_socket_t signal, short what, void *arg)
-{
-    (void)what;
-    log_info("agent stops", "signal=%d", (int)signal);
-    event_base_loopexit(arg, NULL);
-}
 
 static enum rc read_controllers(struct agent *a, struct err *err)
 {
@@ -50,28 +40,10 @@ static enum rc read_controllers(struct agent *a, struct err *err)
     return RC_OK;
 }
 
-static enum rc start_loop(struct agent *a, struct err *err)
-{
-    static const int signals[2] = { SIGTERM, SIGINT };
-
-    evthread_use_pthreads();
-    a->base = event_base_new();
-    if (!a->base) {
-        return err_set(err, RC_NO_MEMORY, "no event loop");
-    }
-    for (int i = 0; i < 2; i++) {
-        a->signals[i] = evsignal_new(a->base, signals[i], on_signal, a->base);
-        if (!a->signals[i] || event_add(a->signals[i], NULL) != 0) {
-            return err_set(err, RC_NO_MEMORY, "no signal handler");
-        }
-    }
-    return rpc_loop_new(a->base, &a->loop, err);
-}
-
 static enum rc start_link(struct agent *a, struct err *err)
 {
     struct link_config config = {
-        .loop = a->loop,
+        .loop = a->program.rpc,
         .controllers = a->controllers,
         .controller_count = a->controller_count,
         .tls = a->options.plain_text ? NULL : &a->tls,
@@ -104,12 +76,12 @@ static enum rc start(struct agent *a, struct err *err)
 
     snprintf(config.device_id, sizeof(config.device_id), "%s", a->options.device_id);
     config.controller_count = a->controller_count;
-    rc = rc == RC_OK ? start_loop(a, err) : rc;
-    rc = rc == RC_OK ? shell_new(a->base, &config, &a->shell, err) : rc;
+    rc = rc == RC_OK ? program_init(&a->program, NULL, NULL, err) : rc;
+    rc = rc == RC_OK ? shell_new(a->program.base, &config, &a->shell, err) : rc;
     rc = rc == RC_OK ? start_link(a, err) : rc;
     rc = rc == RC_OK
-             ? driver_gateway_new(a->loop, a->options.gateway, &shell_driver_events,
-                                  a->shell, &a->driver, err)
+             ? driver_gateway_new(a->program.rpc, a->options.gateway,
+                                  &shell_driver_events, a->shell, &a->driver, err)
              : rc;
     if (rc == RC_OK) {
         shell_start(a->shell, a->driver, a->link);
@@ -127,20 +99,16 @@ int main(int argc, char **argv)
         return code;
     }
     log_set_level((enum log_level)a.options.log_level);
-    signal(SIGPIPE, SIG_IGN);
     if (start(&a, &err) != RC_OK) {
         log_error("agent does not start", "cause=\"%s\"", err.msg);
         return 1;
     }
     log_info("agent runs", "device=%s controllers=%s gateway=%s", a.options.device_id,
              a.options.controllers, a.options.gateway);
-    event_base_dispatch(a.base);
+    program_run(&a.program);
     shell_free(a.shell); /* cancels; the last callbacks come in one more turn */
-    event_base_loop(a.base, EVLOOP_NONBLOCK);
-    rpc_loop_free(a.loop);
-    for (int i = 0; i < 2; i++) {
-        event_free(a.signals[i]);
-    }
-    event_base_free(a.base);
+    event_base_loop(a.program.base, EVLOOP_NONBLOCK);
+    rpc_loop_free(a.program.rpc);
+    program_fini(&a.program);
     return 0;
 }

@@ -1,10 +1,10 @@
 #include "agent/shell.h"
 
 #include "proto/base/log.h"
+#include "proto/rpc/program.h"
 
 #include <event2/event.h>
 #include <stdlib.h>
-#include <time.h>
 
 struct shell {
     struct session *session;
@@ -12,14 +12,6 @@ struct shell {
     struct link *link;
     struct event *wake;
 };
-
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 static void carry_out(struct shell *s, const struct session_out *out)
 {
@@ -67,7 +59,7 @@ static void sleep_until_next(struct shell *s, uint64_t now)
 
 static void step(struct shell *s, const struct session_in *in)
 {
-    uint64_t now = now_ms();
+    uint64_t now = program_now_ms();
     struct session_out out;
 
     session_step(s->session, now, in);

@@ -6,21 +6,14 @@
 #include "controller/options.h"
 #include "controller/shell.h"
 #include "proto/base/log.h"
+#include "proto/rpc/program.h"
 #include "proto/rpc/rpc_health.h"
-
-#include <event2/event.h>
-#include <event2/thread.h>
-#include <signal.h>
-
-#define SIGNALS 3
 
 struct controller {
     struct options options;
-    struct event_base *base;
-    struct event *signals[SIGNALS];
+    struct program program;
     int argc;
     char **argv;
-    struct rpc_loop *loop;
     struct rpc_server *server;
     struct rpc_health *health;
     struct auth *auth;
@@ -31,22 +24,13 @@ struct controller {
     int exit_code;
 };
 
-static void on_signal(evutil_socket_t signal, short what, void *arg)
-{
-    struct controller *c = arg;
-
-    (void)what;
-    log_info("controller stops", "signal=%d", (int)signal);
-    event_base_loopexit(c->base, NULL);
-}
-
 static void on_failed(void *arg, const struct err *why)
 {
     struct controller *c = arg;
 
     log_error("controller cannot go on", "cause=\"%s\"", why->msg);
     c->exit_code = 1;
-    event_base_loopexit(c->base, NULL);
+    program_stop(&c->program);
 }
 
 static void on_ready(void *arg)
@@ -60,7 +44,7 @@ static void on_ready(void *arg)
 }
 
 /* SIGHUP: what may change while we run, is read again (options.c says which). */
-static void on_reload(evutil_socket_t signal, short what, void *arg)
+static void on_reload(void *arg)
 {
     struct controller *c = arg;
     struct options options;
@@ -68,8 +52,6 @@ static void on_reload(evutil_socket_t signal, short what, void *arg)
     struct buf changes = BUF_INIT;
     struct err err = { 0 };
 
-    (void)signal;
-    (void)what;
     if (config_load(&options_table, c->argc, c->argv, &options, &action, &err) ==
             RC_OK &&
         config_check_reload(&options_table, &c->options, &options, &changes, &err) ==
@@ -84,29 +66,10 @@ static void on_reload(evutil_socket_t signal, short what, void *arg)
     buf_fini(&changes);
 }
 
-static enum rc start_loop(struct controller *c, struct err *err)
-{
-    static const int signals[SIGNALS] = { SIGTERM, SIGINT, SIGHUP };
-
-    evthread_use_pthreads();
-    c->base = event_base_new();
-    if (!c->base) {
-        return err_set(err, RC_NO_MEMORY, "no event loop");
-    }
-    for (int i = 0; i < SIGNALS; i++) {
-        c->signals[i] = evsignal_new(c->base, signals[i],
-                                     signals[i] == SIGHUP ? on_reload : on_signal, c);
-        if (!c->signals[i] || event_add(c->signals[i], NULL) != 0) {
-            return err_set(err, RC_NO_MEMORY, "no signal handler");
-        }
-    }
-    return rpc_loop_new(c->base, &c->loop, err);
-}
-
 static enum rc start_shell(struct controller *c, struct err *err)
 {
     struct shell_config config = {
-        .base = c->base,
+        .base = c->program.base,
         .store_path = c->options.store,
         .vni_quarantine_ms = c->options.vni_quarantine_ms,
         .session_timeout_ms = c->options.session_timeout_ms,
@@ -130,7 +93,7 @@ static enum rc start_grpc(struct controller *c, struct err *err)
     struct rpc_server_options options = {
         .max_queue_bytes = SESSION_WINDOW * (BATCH_MAX_BYTES + 64),
     };
-    enum rc rc = rpc_server_new(c->loop, &options, &c->server, err);
+    enum rc rc = rpc_server_new(c->program.rpc, &options, &c->server, err);
 
     rc = rc == RC_OK ? rpc_health_new(c->server, &c->health, err) : rc;
     rc = rc == RC_OK ? sessions_new(c->server, c->shell, c->options.plain_text,
@@ -147,7 +110,7 @@ static enum rc start_grpc(struct controller *c, struct err *err)
 static enum rc start_rest(struct controller *c, struct err *err)
 {
     struct rest_config config = {
-        .base = c->base,
+        .base = c->program.base,
         .listen = c->options.rest_listen,
         .cert_file = c->options.plain_text ? NULL : c->options.tls_cert,
         .key_file = c->options.plain_text ? NULL : c->options.tls_key,
@@ -161,7 +124,7 @@ static enum rc start_rest(struct controller *c, struct err *err)
 
 static enum rc start(struct controller *c, struct err *err)
 {
-    enum rc rc = start_loop(c, err);
+    enum rc rc = program_init(&c->program, on_reload, c, err);
 
     rc = rc == RC_OK ? start_shell(c, err) : rc;
     rc = rc == RC_OK ? start_grpc(c, err) : rc;
@@ -171,20 +134,13 @@ static enum rc start(struct controller *c, struct err *err)
 static void stop(struct controller *c)
 {
     rest_free(c->rest);
-    rpc_loop_free(c->loop); /* stops the server; the last on_closed come here */
+    rpc_loop_free(c->program.rpc); /* stops the server; the last on_closed come here */
     grpc_api_free(c->grpc_api);
     sessions_free(c->sessions);
     rpc_health_free(c->health);
     shell_free(c->shell);
     auth_free(c->auth);
-    for (int i = 0; i < SIGNALS; i++) {
-        if (c->signals[i]) {
-            event_free(c->signals[i]);
-        }
-    }
-    if (c->base) {
-        event_base_free(c->base);
-    }
+    program_fini(&c->program);
 }
 
 int main(int argc, char **argv)
@@ -197,11 +153,10 @@ int main(int argc, char **argv)
         return code;
     }
     log_set_level((enum log_level)c.options.log_level);
-    signal(SIGPIPE, SIG_IGN);
     c.argc = argc;
     c.argv = argv;
     if (start(&c, &err) == RC_OK) {
-        event_base_dispatch(c.base);
+        program_run(&c.program);
     } else {
         log_error("controller does not start", "cause=\"%s\"", err.msg);
         c.exit_code = 1;

@@ -2,6 +2,7 @@
 
 #include "controller/store/store_sqlite.h"
 #include "proto/base/log.h"
+#include "proto/rpc/program.h"
 
 #include <event2/event.h>
 #include <stdlib.h>
@@ -44,22 +45,17 @@ struct shell {
     uint64_t load_started_ms;
 };
 
-static uint64_t clock_ms(clockid_t clock)
-{
-    struct timespec now;
-
-    clock_gettime(clock, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 uint64_t shell_now_ms(void)
 {
-    return clock_ms(CLOCK_MONOTONIC);
+    return program_now_ms();
 }
 
 static uint64_t unix_ms(void)
 {
-    return clock_ms(CLOCK_REALTIME);
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 struct event_base *shell_base(const struct shell *s)

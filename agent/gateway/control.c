@@ -6,19 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 
 #define TICK_MS     20 /* ARP/ND questions, reclamation, frames left over */
 #define LOCAL_BURST 32
-
-uint64_t control_now_ms(const struct control *c)
-{
-    struct timespec now;
-
-    (void)c;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 void control_retire(struct control *c, struct retired *r)
 {
@@ -88,7 +78,7 @@ static void on_local_frame(struct control *c, const struct rte_mbuf *m)
     const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
     struct neigh_out out;
 
-    neigh_receive(&c->neigh, m->port, frame, m->data_len, control_now_ms(c), &out);
+    neigh_receive(&c->neigh, m->port, frame, m->data_len, program_now_ms(), &out);
     if (out.len > 0) {
         send_frame(c, out.port, out.frame, out.len);
     }
@@ -128,7 +118,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     (void)what;
-    while (neigh_ask(&c->neigh, control_now_ms(c), &out)) {
+    while (neigh_ask(&c->neigh, program_now_ms(), &out)) {
         send_frame(c, out.port, out.frame, out.len);
     }
     take_local_frames(c);
@@ -192,7 +182,7 @@ enum rc control_new(const struct control_config *config, struct control **ret,
         return err_set(err, RC_NO_MEMORY, "control: no memory");
     }
     c->config = *config;
-    c->started_ms = control_now_ms(c);
+    c->started_ms = program_now_ms();
     rc = start_taps(c, err);
     rc = rc == RC_OK ? start_timers(c, err) : rc;
     rc = rc == RC_OK ? start_server(c, err) : rc;

@@ -5,6 +5,7 @@
 #include "agent/gateway/control.h"
 #include "agent/gateway/tap.h"
 #include "proto/api/gateway.pb-c.h"
+#include "proto/rpc/program.h"
 #include "proto/rpc/rpc_pb.h"
 
 #include <event2/event.h>
@@ -39,8 +40,6 @@ static inline char *control_text(const char *text)
 
     return u.out;
 }
-
-uint64_t control_now_ms(const struct control *c);
 
 /* Keeps what is in `r` (a null configuration is fine) until every worker has passed,
  * then frees both. */

@@ -38,7 +38,7 @@ void control_fill_status(const struct control *c, Xgw__Gateway__V1__Status *stat
     status->n_capacity = TABLE_COUNT;
     status->memory_bytes =
         fib_stats(d->fib).memory_bytes + table_set_memory(d->records);
-    status->uptime_seconds = (double)(control_now_ms(c) - c->started_ms) / 1000.0;
+    status->uptime_seconds = (double)(program_now_ms() - c->started_ms) / 1000.0;
 }
 
 static void on_get_status(struct rpc_call *call, const struct rpc_msg *msg)

@@ -142,7 +142,7 @@ static void on_configure(struct control *c, struct rpc_call *call,
     if (rc != RC_OK) {
         free(old);
     } else {
-        neigh_configure(&c->neigh, atomic_load(&d->fwd), control_now_ms(c));
+        neigh_configure(&c->neigh, atomic_load(&d->fwd), program_now_ms());
         control_retire(c, old);
         event_active(c->tick, EV_TIMEOUT, 0); /* ask for next hops at once */
     }

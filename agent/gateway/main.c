@@ -4,11 +4,9 @@
 #include "agent/gateway/eal.h"
 #include "agent/gateway/options.h"
 #include "proto/base/log.h"
+#include "proto/rpc/program.h"
 
-#include <event2/event.h>
-#include <event2/thread.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -26,36 +24,17 @@ struct gateway {
     struct fib_reader *readers;
     struct rte_ring *local;
     int wake_fd;
-    struct event_base *base;
-    struct rpc_loop *loop;
+    struct program program;
     struct control *control;
-    struct event *signals[2];
 };
-
-static void on_signal(evutil_socket_t signal, short what, void *arg)
-{
-    (void)what;
-    log_info("gateway stops", "signal=%d", (int)signal);
-    event_base_loopexit(arg, NULL);
-}
 
 static enum rc start_loop(struct gateway *g, struct err *err)
 {
-    static const int signals[2] = { SIGTERM, SIGINT };
-
-    evthread_use_pthreads();
-    g->base = event_base_new();
     g->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (!g->base || g->wake_fd < 0) {
-        return err_set(err, RC_NO_MEMORY, "no event loop");
+    if (g->wake_fd < 0) {
+        return err_set(err, RC_NO_MEMORY, "no eventfd");
     }
-    for (int i = 0; i < 2; i++) {
-        g->signals[i] = evsignal_new(g->base, signals[i], on_signal, g->base);
-        if (!g->signals[i] || event_add(g->signals[i], NULL) != 0) {
-            return err_set(err, RC_NO_MEMORY, "no signal handler");
-        }
-    }
-    return rpc_loop_new(g->base, &g->loop, err);
+    return program_init(&g->program, NULL, NULL, err);
 }
 
 static enum rc start_device(struct gateway *g, struct err *err)
@@ -113,8 +92,8 @@ static enum rc start_workers(struct gateway *g, struct err *err)
 static enum rc start_control(struct gateway *g, struct err *err)
 {
     struct control_config config = {
-        .base = g->base,
-        .loop = g->loop,
+        .base = g->program.base,
+        .loop = g->program.rpc,
         .address = g->options.control,
         .device = &g->device,
         .ports = &g->ports,
@@ -155,17 +134,12 @@ static void stop(struct gateway *g)
     for (unsigned i = 0; g->workers && i < g->options.workers; i++) {
         worker_fini(&g->workers[i]);
     }
-    rpc_loop_free(g->loop);
+    rpc_loop_free(g->program.rpc);
     control_free(g->control);
     ports_stop(&g->ports);
     rte_ring_free(g->local);
     device_fini(&g->device);
-    for (int i = 0; i < 2; i++) {
-        if (g->signals[i]) {
-            event_free(g->signals[i]);
-        }
-    }
-    event_base_free(g->base);
+    program_fini(&g->program);
     close(g->wake_fd);
     free(g->workers);
     free(g->readers);
@@ -182,14 +156,13 @@ int main(int argc, char **argv)
         return code;
     }
     log_set_level((enum log_level)g.options.log_level);
-    signal(SIGPIPE, SIG_IGN);
     if (start(&g, &err) != RC_OK) {
         log_error("gateway does not start", "cause=\"%s\"", err.msg);
         return 1;
     }
     log_info("gateway serves", "control=%s ports=%u workers=%u boot=%016" PRIx64,
              g.options.control, g.ports.count, g.options.workers, g.device.boot_id);
-    event_base_dispatch(g.base);
+    program_run(&g.program);
     stop(&g);
     return 0;
 }
