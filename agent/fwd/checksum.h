@@ -27,11 +27,13 @@ static inline void csum_store(uint8_t *field, uint16_t v)
 
 static inline uint16_t csum_fold(uint64_t sum)
 {
-    sum = (sum & 0xffffffff) + (sum >> 32);
-    sum = (sum & 0xffffffff) + (sum >> 32);
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    return (uint16_t)sum;
+    uint32_t half;
+
+    /* Both halves added to both: the upper one gets the lower one's carry. */
+    sum += sum << 32 | sum >> 32;
+    half = (uint32_t)(sum >> 32);
+    half += half << 16 | half >> 16;
+    return (uint16_t)(half >> 16);
 }
 
 /* Adds `len` bytes to `sum`.  The first byte stands at an even place of whatever is

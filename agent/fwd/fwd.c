@@ -1,5 +1,6 @@
 #include "agent/fwd/fwd.h"
 
+#include "agent/fwd/fast.h"
 #include "agent/fwd/icmp_error.h"
 #include "agent/fwd/parse.h"
 #include "agent/fwd/rewrite.h"
@@ -25,16 +26,25 @@ struct call {
     uint32_t local;
     struct uplink_set uplinks4;
     struct uplink_set uplinks6;
+    bool is_fast4; /* there is a way out over IPv4 */
 };
 
 /* Up to FWD_BURST packets between "parsed, lookups started" and "answered".  Packets
  * that the outer headers already settled have no place here. */
 struct chunk {
     struct fib_query query[FWD_BURST];
-    struct layers layers[FWD_BURST];
-    uint32_t packet[FWD_BURST]; /* index into call->packets */
-    uint8_t inner[FWD_BURST];   /* what parse_inner() said */
+    struct layers layers[FWD_BURST]; /* of those that are not fast */
+    uint32_t packet[FWD_BURST];      /* index into call->packets */
+    uint8_t inner[FWD_BURST];        /* what parse_inner() said */
+    bool is_fast[FWD_BURST];         /* of the shape that fast.h knows */
     unsigned count;
+};
+
+/* Places in a chunk.  Filled without branches: the next place is always written and
+ * counts only if the condition holds.  The family is random to the branch predictor. */
+struct places {
+    unsigned count;
+    uint8_t at[FWD_BURST + 1];
 };
 
 /* Only the worker writes, so load and store need not be one step; the reader sees whole
@@ -241,31 +251,15 @@ static void send_out(struct call *c, uint32_t index, const struct layers *l,
     c->forwarded++;
 }
 
-/* What the outer headers settle is settled; all others get a query in `ch`. */
-static void parse_packet(struct call *c, uint32_t index, struct chunk *ch)
+/* Parses the inner frame behind the layers of place `k` and makes the query. */
+static void ask(struct call *c, struct chunk *ch, unsigned k)
 {
-    struct fwd_packet *p = &c->packets[index];
-    struct layers *l = &ch->layers[ch->count];
-    struct fib_query *q = &ch->query[ch->count];
-    unsigned result = parse_outer(c->config, p, l);
-    const uint8_t *ip;
+    const struct fwd_packet *p = &c->packets[ch->packet[k]];
+    struct layers *l = &ch->layers[k];
+    struct fib_query *q = &ch->query[k];
+    unsigned result = parse_inner(p, l);
+    const uint8_t *ip = p->data + l->inner_l3;
 
-    p->verdict = 0;
-    p->reason = DROP_NONE;
-    p->local = 0;
-    p->uplink = 0;
-    if (result >= PARSE_LOCAL) {
-        p->verdict = FWD_LOCAL;
-        p->local = (uint8_t)(result - PARSE_LOCAL);
-        c->local++;
-        return;
-    }
-    if (result != 0) {
-        drop(c, index, result);
-        return;
-    }
-    result = parse_inner(p, l);
-    ip = p->data + l->inner_l3;
     q->vni = l->vni;
     if (result != 0) {
         /* Only to learn of the VNI: an unknown one, or one without tags, is the earlier
@@ -279,9 +273,64 @@ static void parse_packet(struct call *c, uint32_t index, struct chunk *ch)
         q->family = IP_V6;
         memcpy(q->dst, ip + 24, 16);
     }
-    ch->inner[ch->count] = (uint8_t)result;
+    ch->inner[k] = (uint8_t)result;
+    ch->is_fast[k] = false;
+}
+
+/* What the outer headers settle is settled; all others get a query in `ch`. */
+static void parse_packet(struct call *c, uint32_t index, struct chunk *ch)
+{
+    struct fwd_packet *p = &c->packets[index];
+    unsigned result = parse_outer(c->config, p, &ch->layers[ch->count]);
+
+    if (result >= PARSE_LOCAL) {
+        p->verdict = FWD_LOCAL;
+        p->local = (uint8_t)(result - PARSE_LOCAL);
+        c->local++;
+        return;
+    }
+    if (result != 0) {
+        drop(c, index, result);
+        return;
+    }
     ch->packet[ch->count] = index;
-    ch->count++;
+    ask(c, ch, ch->count++);
+}
+
+/* The outer headers were good, and the inner packet is not of the common shape. */
+static void parse_again(struct call *c, struct chunk *ch, unsigned k)
+{
+    (void)parse_outer(c->config, &c->packets[ch->packet[k]], &ch->layers[k]);
+    ask(c, ch, k);
+}
+
+/* The inner halves, by family: straight-line code each. */
+static void parse_families(struct call *c, struct chunk *ch, const struct places *v4,
+                           const struct places *v6)
+{
+    for (unsigned n = 0; n < v4->count; n++) {
+        unsigned k = v4->at[n];
+        const uint8_t *d = c->packets[ch->packet[k]].data;
+        struct fib_query *q = &ch->query[k];
+
+        q->family = IP_V4;
+        memcpy(q->dst, d + FAST_INNER_IP + 16, 4);
+        if (__builtin_expect(!fast_inner4(d), 0)) {
+            parse_again(c, ch, k);
+        }
+    }
+    for (unsigned n = 0; n < v6->count; n++) {
+        unsigned k = v6->at[n];
+        const uint8_t *d = c->packets[ch->packet[k]].data;
+        struct fib_query *q = &ch->query[k];
+
+        if (__builtin_expect(!fast_inner6(d), 0)) {
+            parse_again(c, ch, k);
+            continue;
+        }
+        q->family = IP_V6;
+        memcpy(q->dst, d + FAST_INNER_IP + 24, 16);
+    }
 }
 
 static void prefetch(const struct fwd_packet *p)
@@ -292,29 +341,96 @@ static void prefetch(const struct fwd_packet *p)
 
 static void chunk_start(struct call *c, struct chunk *ch, uint32_t from, uint32_t to)
 {
-    ch->count = 0;
+    struct places v4;
+    struct places v6;
+
+    ch->count = v4.count = v6.count = 0;
     for (uint32_t i = from; i < to && i < from + PREFETCH_AHEAD; i++) {
         prefetch(&c->packets[i]);
     }
     for (uint32_t i = from; i < to; i++) {
+        struct fwd_packet *p = &c->packets[i];
+        unsigned k = ch->count;
+        uint8_t family;
+
         if (i + PREFETCH_AHEAD < to) {
             prefetch(&c->packets[i + PREFETCH_AHEAD]);
         }
-        parse_packet(c, i, ch);
+        p->verdict = 0;
+        p->reason = DROP_NONE;
+        p->local = 0;
+        p->uplink = 0;
+        family = fast_outer(c->config, p);
+        if (__builtin_expect(family == 0, 0)) {
+            parse_packet(c, i, ch);
+            continue;
+        }
+        ch->packet[k] = i;
+        ch->inner[k] = 0;
+        ch->is_fast[k] = true;
+        ch->query[k].vni = load_be32(p->data + FAST_VXLAN + 4) >> 8;
+        v4.at[v4.count] = v6.at[v6.count] = (uint8_t)k;
+        v4.count += family == IP_V4;
+        v6.count += family == IP_V6;
+        ch->count++;
     }
+    parse_families(c, ch, &v4, &v6);
     fib_resolve_begin(c->fib, ch->query, ch->count);
+}
+
+/* The common end: a VM behind an IPv4 NC in the VNI that the packet came in, and
+ * nothing in the way.  False, and nothing was done: the general way. */
+static inline bool send_fast(struct call *c, struct fwd_packet *p,
+                             const struct fib_query *q)
+{
+    const struct uplink_set *set = &c->uplinks4;
+    const struct fwd_uplink *uplink;
+    struct layers l;
+    unsigned place = 0;
+
+    if (q->kind != FIB_LOCAL || q->addr_family != IP_V4 || q->vni_changed ||
+        !c->is_fast4 || !fast_has_no_udp_checksum(p->data)) {
+        return false;
+    }
+    if (set->count > 1) {
+        fast_layers(p, q->family, &l);
+        place = uplink_pick(set, c->config, p, &l);
+    }
+    uplink = &c->config->uplink[set->index[place]];
+    if (load_be16(p->data + FAST_IP + 2) > uplink->mtu) {
+        return false;
+    }
+    fast_rewrite(p, q, c->config->vip4, set->mac[place], uplink->mac);
+    p->verdict = FWD_FORWARD;
+    p->uplink = set->index[place];
+    c->forwarded++;
+    return true;
+}
+
+static void finish_packet(struct call *c, struct chunk *ch, unsigned k)
+{
+    struct fib_query *q = &ch->query[k];
+    struct layers *l = &ch->layers[k];
+    unsigned reason;
+
+    if (ch->is_fast[k]) {
+        fast_layers(&c->packets[ch->packet[k]], q->family, l);
+    }
+    reason = check_tables(q, l, ch->inner[k]);
+    if (reason != DROP_NONE) {
+        drop(c, ch->packet[k], reason);
+    } else {
+        send_out(c, ch->packet[k], l, q);
+    }
 }
 
 static void chunk_finish(struct call *c, struct chunk *ch)
 {
     fib_resolve_end(c->fib, ch->query, ch->count);
     for (unsigned k = 0; k < ch->count; k++) {
-        unsigned reason = check_tables(&ch->query[k], &ch->layers[k], ch->inner[k]);
-
-        if (reason != DROP_NONE) {
-            drop(c, ch->packet[k], reason);
-        } else {
-            send_out(c, ch->packet[k], &ch->layers[k], &ch->query[k]);
+        if (!ch->is_fast[k] ||
+            !send_fast(c, &c->packets[ch->packet[k]], &ch->query[k])) {
+            finish_packet(c, ch, k);
         }
     }
 }
@@ -371,6 +487,7 @@ void fwd_burst(const struct fwd_view *view, struct fwd_worker *w, uint64_t now_n
     }
     uplink_set_read(&c.uplinks4, c.config, IP_V4);
     uplink_set_read(&c.uplinks6, c.config, IP_V6);
+    c.is_fast4 = c.config->has_vip4 && c.uplinks4.count > 0;
     run_chunks(&c, n);
     count_add(&w->count.forwarded, c.forwarded);
     count_add(&w->count.local, c.local);

@@ -7,11 +7,6 @@
 #include "agent/fwd/wire.h"
 
 /* A hash of an IPv4 address as loaded from the wire; the top bits are the good ones. */
-static uint32_t hash4(uint32_t address)
-{
-    return (uint32_t)((address * UINT64_C(0x9e3779b97f4a7c15)) >> 32);
-}
-
 static uint32_t hash6(const uint8_t *address)
 {
     uint64_t halves[2];
@@ -20,20 +15,6 @@ static uint32_t hash6(const uint8_t *address)
     return (uint32_t)(((halves[0] ^ (halves[1] * UINT64_C(0xbf58476d1ce4e5b9))) *
                        UINT64_C(0x9e3779b97f4a7c15)) >>
                       32);
-}
-
-unsigned fwd_config_local4(const struct fwd_config *c, const uint8_t *address)
-{
-    uint32_t key;
-
-    memcpy(&key, address, sizeof(key));
-    for (uint32_t i = hash4(key);; i++) {
-        const struct fwd_local4 *slot = &c->local4[i & c->local4_mask];
-
-        if (slot->kind == 0 || slot->address == key) {
-            return slot->kind; /* the table is never full: an empty slot ends it */
-        }
-    }
 }
 
 unsigned fwd_config_local6(const struct fwd_config *c, const uint8_t *address)
@@ -45,24 +26,6 @@ unsigned fwd_config_local6(const struct fwd_config *c, const uint8_t *address)
             return slot->kind;
         }
     }
-}
-
-bool fwd_config_source4(const struct fwd_config *c, const uint8_t *address)
-{
-    uint32_t key = load_be32(address);
-    const struct fwd_range4 *base = c->source4;
-    uint32_t n = c->source4_count;
-
-    if (n == 0) {
-        return false;
-    }
-    while (n > 1) { /* to the last range that starts at or before `key` */
-        uint32_t half = n / 2;
-
-        base = base[half].first <= key ? base + half : base;
-        n -= half;
-    }
-    return base->first <= key && key <= base->last;
 }
 
 static bool not_above(const uint64_t a[2], const uint64_t b[2])
@@ -109,7 +72,7 @@ static void local4_add(struct fwd_local4 *table, uint32_t mask, const struct ip 
     uint32_t i;
 
     memcpy(&key, ip->b, sizeof(key));
-    i = hash4(key);
+    i = fwd_local4_hash(key);
     while (table[i & mask].kind != 0 && table[i & mask].address != key) {
         i++;
     }

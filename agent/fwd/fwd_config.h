@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/fwd/wire.h"
 #include "proto/base/err.h"
 #include "proto/base/ip.h"
 
@@ -157,10 +158,45 @@ void fwd_config_inherit_macs(struct fwd_config *now, const struct fwd_config *be
 
 /* The workers' questions.  `address` is 4 or 16 bytes as they lie in the packet. */
 
+static inline uint32_t fwd_local4_hash(uint32_t address)
+{
+    return (uint32_t)((address * UINT64_C(0x9e3779b97f4a7c15)) >> 32);
+}
+
 /* A mask of ADDRESS_*; 0 if not ours. */
-unsigned fwd_config_local4(const struct fwd_config *c, const uint8_t *address);
+static inline unsigned fwd_config_local4(const struct fwd_config *c,
+                                         const uint8_t *address)
+{
+    uint32_t key;
+
+    memcpy(&key, address, sizeof(key));
+    for (uint32_t i = fwd_local4_hash(key);; i++) {
+        const struct fwd_local4 *slot = &c->local4[i & c->local4_mask];
+
+        if (slot->address == key || slot->kind == 0) {
+            return slot->kind; /* the table is never full: an empty slot ends it */
+        }
+    }
+}
 unsigned fwd_config_local6(const struct fwd_config *c, const uint8_t *address);
 
 /* Does it lie in `underlay_source`? */
-bool fwd_config_source4(const struct fwd_config *c, const uint8_t *address);
+static inline bool fwd_config_source4(const struct fwd_config *c,
+                                      const uint8_t *address)
+{
+    uint32_t key = load_be32(address);
+    const struct fwd_range4 *base = c->source4;
+    uint32_t n = c->source4_count;
+
+    if (n == 0) {
+        return false;
+    }
+    while (n > 1) { /* to the last range that starts at or before `key` */
+        uint32_t half = n / 2;
+
+        base = base[half].first <= key ? base + half : base;
+        n -= half;
+    }
+    return base->first <= key && key <= base->last;
+}
 bool fwd_config_source6(const struct fwd_config *c, const uint8_t *address);

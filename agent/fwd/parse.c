@@ -17,24 +17,6 @@ static bool is_tag(uint16_t ethertype)
     return ethertype == ETHERTYPE_VLAN || ethertype == ETHERTYPE_SVLAN;
 }
 
-bool is_unicast4(const uint8_t *address)
-{
-    uint8_t first = address[0];
-
-    return first != 0 && first != 127 && first < 224;
-}
-
-bool is_unicast6(const uint8_t *address)
-{
-    uint64_t high = load_be64(address);
-    uint64_t low = load_be64(address + 8);
-
-    if (high == 0 && low <= 1) {
-        return false; /* unspecified, loopback */
-    }
-    return address[0] != 0xff && (high >> 54) != 0xfe80 >> 6;
-}
-
 /* Checks 3 to 8 for IPv4.  Sets outer_size, udp (behind the header) and the protocol.
  */
 static unsigned parse_outer_ip4(const struct fwd_packet *p, struct layers *l,

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "agent/fwd/fwd.h"
+#include "agent/fwd/wire.h"
 
 /* Offsets count from the packet's first byte.  They fit 16 bits: 22 + 40 + 16 + 22 + 40
  * bytes of fixed headers and at most 8 extension headers of at most 2,048 bytes. */
@@ -42,5 +43,20 @@ unsigned parse_outer(const struct fwd_config *c, const struct fwd_packet *p,
 unsigned parse_inner(const struct fwd_packet *p, struct layers *l);
 
 /* Is it an address that packets are routed to (check 32)?  As in the packet. */
-bool is_unicast4(const uint8_t *address);
-bool is_unicast6(const uint8_t *address);
+static inline bool is_unicast4(const uint8_t *address)
+{
+    uint8_t first = address[0];
+
+    return first != 0 && first != 127 && first < 224;
+}
+
+static inline bool is_unicast6(const uint8_t *address)
+{
+    uint64_t high = load_be64(address);
+    uint64_t low = load_be64(address + 8);
+
+    if (high == 0 && low <= 1) {
+        return false; /* unspecified, loopback */
+    }
+    return address[0] != 0xff && (high >> 54) != 0xfe80 >> 6;
+}
