@@ -428,6 +428,10 @@ static void chunk_finish(struct call *c, struct chunk *ch)
 {
     fib_resolve_end(c->fib, ch->query, ch->count);
     for (unsigned k = 0; k < ch->count; k++) {
+        /* The lookups pushed it out of the nearest cache. */
+        if (k + PREFETCH_AHEAD < ch->count) {
+            prefetch(&c->packets[ch->packet[k + PREFETCH_AHEAD]]);
+        }
         if (!ch->is_fast[k] ||
             !send_fast(c, &c->packets[ch->packet[k]], &ch->query[k])) {
             finish_packet(c, ch, k);

@@ -3,10 +3,12 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define RX_DESCRIPTORS 1024
 #define TX_DESCRIPTORS 1024
 #define POOL_CACHE     256
+#define HUGE_BYTES     ((size_t)2 << 20)
 
 enum rc port_spec_parse(const char *text, struct port_spec *ret, struct err *err)
 {
@@ -167,14 +169,62 @@ static enum rc start_port(struct port *p, unsigned workers, struct rte_mempool *
     return start_queues(p, &info, pool, err);
 }
 
+static void unmap(struct rte_mempool_memhdr *memory, void *opaque)
+{
+    munmap(memory->addr, (size_t)(uintptr_t)opaque);
+}
+
+/* Memory for all objects of `pool`, as transparent huge pages if the system has them.
+ */
+static bool populate(struct rte_mempool *pool)
+{
+    size_t object = pool->header_size + pool->elt_size + pool->trailer_size;
+    size_t bytes = RTE_ALIGN_CEIL((size_t)pool->size * object, HUGE_BYTES) + HUGE_BYTES;
+    void *at =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int placed;
+
+    if (at == MAP_FAILED) {
+        return false;
+    }
+    (void)madvise(at, bytes, MADV_HUGEPAGE); /* only a wish */
+    placed = rte_mempool_populate_virt(pool, at, bytes, HUGE_BYTES, unmap,
+                                       (void *)(uintptr_t)bytes);
+    if (placed <= 0) {
+        munmap(at, bytes); /* else it is the pool's */
+    }
+    return placed == (int)pool->size;
+}
+
+struct rte_mempool *ports_pool_new(unsigned mbufs, uint16_t room)
+{
+    struct rte_pktmbuf_pool_private private = { .mbuf_data_room_size = room };
+    struct rte_mempool *pool;
+
+    if (rte_eal_has_hugepages()) {
+        return rte_pktmbuf_pool_create("packets", mbufs, POOL_CACHE, 0, room,
+                                       SOCKET_ID_ANY);
+    }
+    pool = rte_mempool_create_empty("packets", mbufs, sizeof(struct rte_mbuf) + room,
+                                    POOL_CACHE, sizeof(private), SOCKET_ID_ANY, 0);
+    if (!pool) {
+        return NULL;
+    }
+    rte_pktmbuf_pool_init(pool, &private);
+    if (!populate(pool)) {
+        rte_mempool_free(pool);
+        return NULL;
+    }
+    rte_mempool_obj_iter(pool, rte_pktmbuf_init, NULL);
+    return pool;
+}
+
 enum rc ports_start(struct ports *p, const struct port_spec *specs, unsigned count,
                     unsigned workers, unsigned mbufs, unsigned mbuf_bytes,
                     struct err *err)
 {
     memset(p, 0, sizeof(*p));
-    p->pool = rte_pktmbuf_pool_create("packets", mbufs, POOL_CACHE, 0,
-                                      (uint16_t)(mbuf_bytes + RTE_PKTMBUF_HEADROOM),
-                                      SOCKET_ID_ANY);
+    p->pool = ports_pool_new(mbufs, (uint16_t)(mbuf_bytes + RTE_PKTMBUF_HEADROOM));
     if (!p->pool) {
         return err_set(err, RC_NO_MEMORY, "%u buffers of %u bytes: %s", mbufs,
                        mbuf_bytes, rte_strerror(rte_errno));

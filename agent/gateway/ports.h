@@ -60,6 +60,12 @@ enum rc ports_start(struct ports *p, const struct port_spec *specs, unsigned cou
                     unsigned workers, unsigned mbufs, unsigned mbuf_bytes,
                     struct err *err);
 
+/* Gives `mbufs` buffers of `room` bytes, headroom included, to be freed with
+ * rte_mempool_free(); null without memory.  Where DPDK runs without huge pages the
+ * buffers lie in memory of our own that is asked to be huge: in small pages each packet
+ * costs misses of the TLB. */
+struct rte_mempool *ports_pool_new(unsigned mbufs, uint16_t room);
+
 /* Takes over a device that exists already (a bench's rings). */
 enum rc ports_adopt(struct ports *p, const char *name, uint16_t id, unsigned workers,
                     struct err *err);
