@@ -8,17 +8,31 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-/* Everything that `from` gives, in a nameless file; -1 and errno on failure. */
+#include "proto/model/entry_fields.h"
+
+/* How long the last line of `bytes` is, which began with `open` bytes before them. */
+static size_t open_line(const char *bytes, size_t n, size_t open)
+{
+    const char *end = memrchr(bytes, '\n', n);
+
+    return end ? (size_t)(bytes + n - end) - 1 : open + n;
+}
+
+/* What `from` gives, in a nameless file; -1 and errno on failure.  It ends where a line
+ * is so long that the import will refuse it: what is behind does not matter, and an
+ * endless line must not fill the disk. */
 static int spool(int from)
 {
     char bytes[1 << 16];
+    size_t line = 0;
     int to = open("/var/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     ssize_t n = 0;
 
     if (to < 0) {
         to = memfd_create("import", MFD_CLOEXEC);
     }
-    while (to >= 0 && (n = read(from, bytes, sizeof(bytes))) != 0) {
+    while (to >= 0 && line <= ENTRY_LINE_MAX + 1 &&
+           (n = read(from, bytes, sizeof(bytes))) != 0) {
         for (ssize_t at = 0; at < n;) {
             ssize_t done = write(to, bytes + at, (size_t)(n - at));
 
@@ -32,6 +46,7 @@ static int spool(int from)
             close(to);
             return -1;
         }
+        line = n > 0 ? open_line(bytes, (size_t)n, line) : line;
     }
     return to;
 }

@@ -370,6 +370,10 @@ class Import(Case):
         self.start()
         self.ctl("apply", "-f", REGION)
 
+    def test_an_endless_line_is_refused_and_not_collected(self):
+        done = self.ctl("import", "/dev/zero", code=REFUSED)
+        self.assertIn("/dev/zero:1: longer than 1024 bytes", done.stderr)
+
     def test_an_input_is_imported_once(self):
         self.prepare()
         path = self.file("vms.ndjson", [vm(100, i) for i in range(300, 25300)])
