@@ -371,6 +371,7 @@ class Import(Case):
         self.ctl("apply", "-f", REGION)
 
     def test_an_endless_line_is_refused_and_not_collected(self):
+        self.prepare()
         done = self.ctl("import", "/dev/zero", code=REFUSED)
         self.assertIn("/dev/zero:1: longer than 1024 bytes", done.stderr)
 
