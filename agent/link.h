@@ -13,6 +13,7 @@
 
 struct link;
 
+/* What the link tells; `ctx` is link_new()'s. */
 struct link_events {
     void (*up)(void *ctx);
     void (*message)(void *ctx, const struct ctl_msg *msg); /* borrowed */
@@ -27,6 +28,9 @@ struct link_config {
     const char *tls_name;      /* name that controllers' certificates carry, or null */
 };
 
+/* What `config` and `events` point to is kept until link_free().  Dials nobody yet.
+ * Gives
+ * `*ret`; fails with RC_NO_MEMORY only. */
 enum rc link_new(const struct link_config *config, const struct link_events *events,
                  void *ctx, struct link **ret, struct err *err);
 void link_free(struct link *l); /* no event comes any more; null is fine */
@@ -37,4 +41,5 @@ void link_dial(struct link *l, uint32_t index, const char *redirect);
 /* A message that cannot be sent ends the stream. */
 void link_send(struct link *l, const struct agent_msg *msg);
 
+/* Ends the stream, if there is one; its `down` follows from the loop. */
 void link_hangup(struct link *l);

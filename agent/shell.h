@@ -13,6 +13,8 @@
 struct event_base;
 struct shell;
 
+/* Makes the session and its wake-up; nothing happens before shell_start().  `base` must
+ * outlive the shell; `config` is copied.  Gives `*ret`; RC_NO_MEMORY only. */
 enum rc shell_new(struct event_base *base, const struct session_config *config,
                   struct shell **ret, struct err *err);
 
@@ -23,5 +25,5 @@ extern const struct link_events shell_link_events;
 /* Takes both and begins. */
 void shell_start(struct shell *s, struct driver *driver, struct link *link);
 
-/* Closes both.  The device goes on as it is. */
+/* Closes driver and link.  The device goes on as it is.  Null is fine. */
 void shell_free(struct shell *s);
