@@ -221,6 +221,11 @@ static void link_down(struct session *s, const struct err *cause)
         session_log(s, LOG_WARN, "session lost", "cause=\"%s\"",
                     cause ? cause->msg : "");
     }
+    /* A session that did not last is no success: two agents of one name would put each
+     * other out as fast as they can dial. */
+    if (s->is_assigned && s->now_ms - s->assigned_at_ms >= s->config.redial_max_ms) {
+        s->attempt = 0;
+    }
     s->link = LINK_IDLE;
     s->is_assigned = false;
     session_start_over(s);

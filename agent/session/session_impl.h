@@ -74,7 +74,8 @@ struct session {
 
     enum link_state link;
     uint64_t redial_at_ms;
-    uint32_t attempt; /* dials since the last ASSIGN */
+    uint32_t attempt; /* dials since the last session that lasted redial_max_ms */
+    uint64_t assigned_at_ms; /* when this session's first ASSIGN came */
     uint32_t dial_index;
     char redirect[128];
     uint32_t redirect_count;

@@ -41,8 +41,10 @@ static void take_assign(struct session *s, const struct ctl_assign *a)
         session_log(s, LOG_INFO, "session assigned", "group=%s term=%llu", a->group,
                     (unsigned long long)a->term);
     }
+    if (!s->is_assigned) {
+        s->assigned_at_ms = s->now_ms;
+    }
     s->is_assigned = true;
-    s->attempt = 0;
     s->redirect_count = 0;
 }
 

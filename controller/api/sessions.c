@@ -199,6 +199,9 @@ static void on_closed(struct rpc_call *call, const struct rpc_status *status)
     s->count--;
     if (c->is_open) {
         shell_session_closed(s->shell, c->id, c->device_id);
+        if (!core_node_find(shell_core(s->shell), c->device_id)) {
+            liveness_forget(s->liveness, c->device_id); /* nobody's: not watched on */
+        }
     }
     free(c);
 }

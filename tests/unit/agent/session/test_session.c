@@ -319,6 +319,37 @@ START_TEST(pauses_between_dials_double_and_differ_by_device)
 }
 END_TEST
 
+/* How long after the loss of its link the session dials again. */
+static uint64_t pause_of(struct rig *r)
+{
+    unsigned dials = r->count[SESSION_DIAL];
+    uint64_t from = r->now_ms;
+
+    link_down(r);
+    while (r->count[SESSION_DIAL] == dials) {
+        tick_at(r, session_next_wake(r->session));
+    }
+    return r->now_ms - from;
+}
+
+START_TEST(a_session_that_does_not_last_is_no_success)
+{
+    struct rig r;
+    uint64_t most = 100;
+
+    start(&r);
+    for (unsigned i = 0; i < 8; i++) {
+        ck_assert_uint_ge(pause_of(&r), most / 2); /* put out at once, time and again */
+        most = most * 2 < 5000 ? most * 2 : 5000;
+        link_up(&r);
+        assign(&r);
+    }
+    tick_at(&r, r.now_ms + 5000);
+    ck_assert_uint_le(pause_of(&r), 100);
+    rig_fini(&r);
+}
+END_TEST
+
 START_TEST(a_redirect_is_followed_at_once_but_not_in_circles)
 {
     struct rig r;
@@ -792,6 +823,7 @@ int main(void)
     tcase_add_test(tc, nothing_is_said_before_the_device_was_read_back);
     tcase_add_test(tc, a_lower_term_is_refused_and_a_higher_one_adopted);
     tcase_add_test(tc, pauses_between_dials_double_and_differ_by_device);
+    tcase_add_test(tc, a_session_that_does_not_last_is_no_success);
     tcase_add_test(tc, a_redirect_is_followed_at_once_but_not_in_circles);
     tcase_add_test(tc, a_malformed_batch_ends_the_link_and_touches_nothing);
     tcase_add_test(tc, more_messages_than_the_window_allows_end_the_link);
