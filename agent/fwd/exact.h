@@ -164,10 +164,10 @@ static inline const uint8_t *exact_bucket(const struct exact *e, uint64_t segmen
     return e->base + ((segment >> 32) + index) * LINE_BYTES;
 }
 
-/* The first bucket of a hash, at this moment. */
-static inline const void *exact_home(const struct exact *e, uint64_t hash)
+/* The first bucket of a hash, by a directory that was loaded before. */
+static inline const void *exact_home_in(const struct exact *e,
+                                        const struct exact_dir *dir, uint64_t hash)
 {
-    const struct exact_dir *dir = atomic_load_explicit(&e->dir, memory_order_acquire);
     uint64_t segment = exact_segment(dir, hash);
 
     return exact_bucket(e, segment, exact_first(hash, exact_buckets(segment)));

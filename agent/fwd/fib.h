@@ -187,11 +187,32 @@ _Static_assert(sizeof(struct fib_query) == 64, "a query is one cache line");
  * set. */
 void fib_resolve_burst(const struct fib *f, struct fib_query q[], unsigned n);
 
+/* The places of a burst's queries by family, so that each family runs through code of
+ * its own. */
+struct fib_split {
+    unsigned v4_count;
+    unsigned v6_count;
+    uint8_t v4[FIB_BURST_MAX + 1];
+    uint8_t v6[FIB_BURST_MAX + 1];
+};
+
+/* Adds a query's place without a branch: the family is random to the branch predictor,
+ * and a wrong guess costs more than the work.  The next place is always written and
+ * counts only for its family. */
+static inline void fib_split_add(struct fib_split *s, unsigned place, bool is_v6)
+{
+    s->v4[s->v4_count] = s->v6[s->v6_count] = (uint8_t)place;
+    s->v4_count += !is_v6;
+    s->v6_count += is_v6;
+}
+
 /* The same in two halves, so that a worker can hold one burst back: begin starts the
  * memory loads of both lookups, end answers.  Both within one online period without a
  * quiescent state between. */
-void fib_resolve_begin(const struct fib *f, struct fib_query q[], unsigned n);
-void fib_resolve_end(const struct fib *f, struct fib_query q[], unsigned n);
+void fib_resolve_begin(const struct fib *f, struct fib_query q[],
+                       const struct fib_split *split);
+void fib_resolve_end(const struct fib *f, struct fib_query q[],
+                     const struct fib_split *split);
 
 /* ---- reclamation ---- */
 

@@ -22,6 +22,7 @@ enum { REDO_MAX = 8 }; /* times that a drop is looked at again under a busy writ
 struct burst {
     const struct fib *f;
     struct fib_query *q;
+    bool has_drop; /* of those kinds that are looked at again */
     struct lpm_addr addr[FIB_BURST_MAX];
     uint64_t slot[FIB_BURST_MAX];
     uint32_t vni[FIB_BURST_MAX]; /* current */
@@ -86,12 +87,33 @@ static inline uint64_t vni_hash(const struct fib *f, uint32_t vni, bool is_v6)
     return exact_hash1(&f->vni, slot_key(vni, is_v6));
 }
 
-/* Asks for the two buckets that (vni, address) leads to. */
-static inline void start(const struct fib *f, struct fib_query *q, uint32_t vni,
-                         bool is_v6, struct lpm_addr a)
+/* The directories of one moment: a bucket found by an older one is as good a start. */
+struct homes {
+    const struct exact *vni;
+    const struct exact *vm;
+    const struct exact_dir *vni_dir;
+    const struct exact_dir *vm_dir;
+};
+
+static inline struct homes homes_of(const struct fib *f, bool is_v6)
 {
-    const void *vni_bucket = exact_home(&f->vni, vni_hash(f, vni, is_v6));
-    const void *vm_bucket = exact_home(vm_table(f, is_v6), vm_hash(f, vni, is_v6, a));
+    const struct exact *vm = vm_table(f, is_v6);
+
+    return (struct homes){
+        &f->vni,
+        vm,
+        atomic_load_explicit(&f->vni.dir, memory_order_acquire),
+        atomic_load_explicit(&vm->dir, memory_order_acquire),
+    };
+}
+
+/* Asks for the two buckets that (vni, address) leads to. */
+static inline void start(const struct fib *f, const struct homes *h,
+                         struct fib_query *q, uint32_t vni, bool is_v6,
+                         struct lpm_addr a)
+{
+    const void *vni_bucket = exact_home_in(h->vni, h->vni_dir, vni_hash(f, vni, is_v6));
+    const void *vm_bucket = exact_home_in(h->vm, h->vm_dir, vm_hash(f, vni, is_v6, a));
 
     prefetch(vni_bucket);
     prefetch(vm_bucket);
@@ -99,55 +121,48 @@ static inline void start(const struct fib *f, struct fib_query *q, uint32_t vni,
     q->scratch[1] = vm_bucket;
 }
 
-static inline void sort_families(const struct fib_query q[], unsigned n,
-                                 struct work *v4, struct work *v6)
+void fib_resolve_begin(const struct fib *f, struct fib_query q[],
+                       const struct fib_split *split)
 {
-    v4->n = v6->n = 0;
-    for (unsigned i = 0; i < n; i++) {
-        bool is_v6 = q[i].family == IP_V6;
+    struct homes h = homes_of(f, false);
 
-        work_add(v4, i, !is_v6);
-        work_add(v6, i, is_v6);
+    for (unsigned k = 0; k < split->v4_count; k++) {
+        struct fib_query *x = &q[split->v4[k]];
+
+        start(f, &h, x, x->vni & VNI_MAX, false, addr_load(x, false));
     }
-}
+    h = homes_of(f, true);
+    for (unsigned k = 0; k < split->v6_count; k++) {
+        struct fib_query *x = &q[split->v6[k]];
 
-void fib_resolve_begin(const struct fib *f, struct fib_query q[], unsigned n)
-{
-    struct work v4;
-    struct work v6;
-
-    sort_families(q, n, &v4, &v6);
-    for (unsigned k = 0; k < v4.n; k++) {
-        struct fib_query *x = &q[v4.at[k]];
-
-        start(f, x, x->vni & VNI_MAX, false, addr_load(x, false));
-    }
-    for (unsigned k = 0; k < v6.n; k++) {
-        struct fib_query *x = &q[v6.at[k]];
-
-        start(f, x, x->vni & VNI_MAX, true, addr_load(x, true));
+        start(f, &h, x, x->vni & VNI_MAX, true, addr_load(x, true));
     }
 }
 
 /* ---- answers ---- */
 
-static void answer_local(const struct fib *f, struct fib_query *q, uint32_t code)
+static void answer_pooled(const struct fib *f, struct fib_query *q, uint32_t code)
 {
-    q->kind = FIB_LOCAL;
-    if (__builtin_expect((code & NC_POOLED_MASK) != NC_POOLED, 1)) {
-        q->addr_family = IP_V4;
-        q->has_mac = 0;
-        memset(q->addr, 0, sizeof q->addr);
-        code = __builtin_bswap32(code);
-        memcpy(q->addr, &code, sizeof code);
-        return;
-    }
     const struct nc_value *v = pool_value(&f->ncs, code & NC_INDEX_MASK);
 
     memcpy(q->addr, v->addr, sizeof q->addr);
     q->addr_family = v->family;
     q->has_mac = v->has_mac;
     memcpy(q->mac, v->mac, sizeof q->mac);
+}
+
+static inline void answer_local(const struct fib *f, struct fib_query *q, uint32_t code)
+{
+    uint64_t addr[2] = { __builtin_bswap32(code), 0 };
+
+    q->kind = FIB_LOCAL;
+    if (__builtin_expect((code & NC_POOLED_MASK) == NC_POOLED, 0)) {
+        answer_pooled(f, q, code);
+        return;
+    }
+    q->addr_family = IP_V4;
+    q->has_mac = 0;
+    memcpy(q->addr, addr, sizeof addr);
 }
 
 /* An action that ends the way without VM-NC. */
@@ -161,6 +176,7 @@ static void answer_final(const struct fib *f, struct fib_query *q, uint32_t acti
         q->kind = FIB_TUNNEL;
         q->scope = t->scope;
         q->out_vni = t->vni;
+        q->vni_changed = q->out_vni != q->vni;
         q->addr_family = t->family;
         q->has_mac = 0;
         memcpy(q->addr, t->addr, sizeof q->addr);
@@ -193,6 +209,7 @@ static void resolve_once(const struct fib *f, struct fib_query *q)
     uint64_t known = slot || !is_v6 ? slot : slot_find(f, vni, false);
 
     q->out_vni = vni;
+    q->vni_changed = 0;
     q->scope = 0;
     q->lookups = 0;
     q->vni_flags = 0;
@@ -227,6 +244,7 @@ static void resolve_once(const struct fib *f, struct fib_query *q)
             return;
         }
         q->out_vni = action & ACTION_PAYLOAD;
+        q->vni_changed = q->out_vni != q->vni;
         slot = slot_find(f, q->out_vni, is_v6);
     }
 }
@@ -255,7 +273,7 @@ struct family {
     struct work turn_second; /* its second one */
     struct work lines;       /* a line of routes */
     struct work trees;       /* a tree */
-    struct work done;        /* no routes at all: the action is known */
+    struct work none;        /* no routes at all */
     struct work vm_second;   /* a second VM-NC bucket */
     struct walk walk;
 };
@@ -272,8 +290,7 @@ STAGE slot_take(struct burst *b, unsigned i, uint64_t slot, struct family *to)
     work_add(&to->lines, i, kind == LPM_LINE);
     work_add(&to->trees, i, kind > LPM_LINE);
     if (__builtin_expect(kind == LPM_NONE, 0)) {
-        b->action[i] = ACTION_NONE;
-        work_add(&to->done, i, true);
+        work_add(&to->none, i, true);
     }
 }
 
@@ -288,11 +305,13 @@ STAGE vni_take(struct burst *b, unsigned i, uint64_t slot, const bool is_v6,
         known = slot_find(b->f, b->vni[i], false);
     }
     q->out_vni = b->vni[i];
+    q->vni_changed = 0;
     if (__builtin_expect(!(known & SLOT_KNOWN), 0)) {
         q->kind = FIB_DROP_VNI_UNKNOWN;
         q->lookups = 0;
         q->vni_flags = 0;
         q->scope = 0;
+        b->has_drop = true;
         return;
     }
     q->lookups = 1;
@@ -306,7 +325,7 @@ STAGE stage_slots(struct burst *b, struct family *w, const bool is_v6,
 {
     const struct fib *f = b->f;
 
-    w->turn_second.n = w->lines.n = w->trees.n = w->done.n = w->vm_second.n = 0;
+    w->turn_second.n = w->lines.n = w->trees.n = w->none.n = w->vm_second.n = 0;
     for (unsigned k = 0; k < w->turn.n; k++) {
         unsigned i = w->turn.at[k];
         struct fib_query *q = &b->q[i];
@@ -320,7 +339,8 @@ STAGE stage_slots(struct burst *b, struct family *w, const bool is_v6,
         if (__builtin_expect(exact_scan_vni(q->scratch[0], slot_key(b->vni[i], is_v6),
                                             &hdr, &slot) <= 0,
                              0)) {
-            prefetch(exact_away(&f->vni, vni_hash(f, b->vni[i], is_v6)));
+            q->scratch[0] = exact_away(&f->vni, vni_hash(f, b->vni[i], is_v6));
+            prefetch(q->scratch[0]);
             work_add(&w->turn_second, i, true);
         } else if (is_first) {
             vni_take(b, i, slot, is_v6, w);
@@ -336,8 +356,13 @@ STAGE stage_slots_second(struct burst *b, struct family *w, const bool is_v6,
 {
     for (unsigned k = 0; k < w->turn_second.n; k++) {
         unsigned i = w->turn_second.at[k];
-        uint64_t slot = slot_find(b->f, b->vni[i], is_v6);
+        uint64_t slot = 0;
+        uint32_t hdr;
 
+        if (exact_scan_vni(b->q[i].scratch[0], slot_key(b->vni[i], is_v6), &hdr,
+                           &slot) <= 0) {
+            slot = slot_find(b->f, b->vni[i], is_v6); /* not there, or it moves */
+        }
         if (is_first) {
             vni_take(b, i, slot, is_v6, w);
         } else {
@@ -410,62 +435,63 @@ STAGE stage_second(struct burst *b, struct family *family, const bool is_v6)
             answer_local(f, q, (uint32_t)code);
         } else {
             q->kind = FIB_DROP_VM_NC_MISS;
+            b->has_drop = true;
         }
     }
 }
 
 /* What an action other than local means.  True: another turn, in the peer's VNI. */
-static bool action_take(struct burst *b, unsigned i, bool is_v6)
+static bool action_take(struct burst *b, unsigned i, uint32_t action, bool is_v6)
 {
     struct fib_query *q = &b->q[i];
-    uint32_t action = b->action[i];
+    struct homes h;
 
     if (action >> 24 != ACTION_PEER) {
         answer_final(b->f, q, action);
+        b->has_drop |= q->kind < FIB_LOCAL;
         return false;
     }
     if (q->lookups == FIB_LOOKUPS_MAX) {
         q->kind = FIB_DROP_TOO_MANY_LOOKUPS;
         q->scope = SCOPE_PEER;
+        b->has_drop = true;
         return false;
     }
     b->vni[i] = q->out_vni = action & ACTION_PAYLOAD;
+    q->vni_changed = q->out_vni != q->vni;
     q->lookups++;
-    start(b->f, q, b->vni[i], is_v6, b->addr[i]);
+    h = homes_of(b->f, is_v6);
+    start(b->f, &h, q, b->vni[i], is_v6, b->addr[i]);
     return true;
 }
 
 /* By action: VM-NC in the bucket that begin asked for, final, or another turn, which
  * is added to `to->turn`. */
-STAGE stage_actions(struct burst *b, struct family *to, const struct work *w,
+STAGE action_follow(struct burst *b, struct family *to, unsigned i, uint32_t action,
                     const bool is_v6)
 {
     const struct fib *f = b->f;
+    struct fib_query *q = &b->q[i];
+    struct lpm_addr a = b->addr[i];
+    const void *bucket = q->scratch[1];
+    uint32_t hdr;
+    uint64_t code = 0;
+    int hit;
 
-    for (unsigned k = 0; k < w->n; k++) {
-        unsigned i = w->at[k];
-        struct fib_query *q = &b->q[i];
-        struct lpm_addr a = b->addr[i];
-        const void *bucket = q->scratch[1];
-        uint32_t hdr;
-        uint64_t code = 0;
-        int hit;
-
-        if (__builtin_expect(b->action[i] != ACTION_LOCAL, 0)) {
-            work_add(&to->turn, i, action_take(b, i, is_v6));
-            continue;
-        }
-        hit = is_v6 ? exact_scan_v6(bucket, a.hi, a.lo, b->vni[i], &hdr, &code)
-                    : exact_scan_v4(bucket, a.hi | b->vni[i], &hdr, &code);
-        q->scope = SCOPE_LOCAL;
-        if (__builtin_expect(hit > 0, 1)) {
-            answer_local(f, q, (uint32_t)code);
-        } else {
-            bucket = exact_away(vm_table(f, is_v6), vm_hash(f, b->vni[i], is_v6, a));
-            prefetch(bucket);
-            q->scratch[1] = bucket;
-            work_add(&to->vm_second, i, true);
-        }
+    if (__builtin_expect(action != ACTION_LOCAL, 0)) {
+        work_add(&to->turn, i, action_take(b, i, action, is_v6));
+        return;
+    }
+    hit = is_v6 ? exact_scan_v6(bucket, a.hi, a.lo, b->vni[i], &hdr, &code)
+                : exact_scan_v4(bucket, a.hi | b->vni[i], &hdr, &code);
+    q->scope = SCOPE_LOCAL;
+    if (__builtin_expect(hit > 0, 1)) {
+        answer_local(f, q, (uint32_t)code);
+    } else {
+        bucket = exact_away(vm_table(f, is_v6), vm_hash(f, b->vni[i], is_v6, a));
+        prefetch(bucket);
+        q->scratch[1] = bucket;
+        work_add(&to->vm_second, i, true);
     }
 }
 
@@ -473,13 +499,24 @@ STAGE stage_lines(struct burst *b, struct family *w, const bool is_v6)
 {
     for (unsigned k = 0; k < w->lines.n; k++) {
         unsigned i = w->lines.at[k];
-
-        b->action[i] =
+        uint32_t action =
             is_v6 ? lpm_line6_find(slot_at(b, i), b->addr[i].hi)
                   : lpm_line4_find(slot_at(b, i), (uint32_t)(b->addr[i].hi >> 32));
+
+        action_follow(b, w, i, action, is_v6);
     }
-    stage_actions(b, w, &w->lines, is_v6);
-    stage_actions(b, w, &w->done, is_v6);
+    for (unsigned k = 0; k < w->none.n; k++) {
+        action_follow(b, w, w->none.at[k], ACTION_NONE, is_v6);
+    }
+}
+
+STAGE stage_trees(struct burst *b, struct family *w, const bool is_v6)
+{
+    for (unsigned k = 0; k < w->trees.n; k++) {
+        unsigned i = w->trees.at[k];
+
+        action_follow(b, w, i, b->action[i], is_v6);
+    }
 }
 
 /* One turn of both families: each stage does some work while what the one before asked
@@ -502,8 +539,8 @@ STAGE turn(struct burst *b, struct family *v4, struct family *v6, const bool is_
         walk_step(b, v4, false);
         walk_step(b, v6, true);
     }
-    stage_actions(b, v4, &v4->trees, false);
-    stage_actions(b, v6, &v6->trees, true);
+    stage_trees(b, v4, false);
+    stage_trees(b, v6, true);
     stage_second(b, v4, false);
     stage_second(b, v6, true);
 }
@@ -528,7 +565,19 @@ static void redo_drop(const struct fib *f, struct fib_query *q, uint64_t seen)
     }
 }
 
-void fib_resolve_end(const struct fib *f, struct fib_query q[], unsigned n)
+static void redo_drops(const struct fib *f, struct fib_query q[],
+                       const struct fib_split *split, uint64_t seen)
+{
+    for (unsigned k = 0; k < split->v4_count; k++) {
+        redo_drop(f, &q[split->v4[k]], seen);
+    }
+    for (unsigned k = 0; k < split->v6_count; k++) {
+        redo_drop(f, &q[split->v6[k]], seen);
+    }
+}
+
+void fib_resolve_end(const struct fib *f, struct fib_query q[],
+                     const struct fib_split *split)
 {
     struct burst b;
     struct family v4;
@@ -537,19 +586,25 @@ void fib_resolve_end(const struct fib *f, struct fib_query q[], unsigned n)
 
     b.f = f;
     b.q = q;
-    sort_families(q, n, &v4.turn, &v6.turn);
+    b.has_drop = false;
+    v4.turn.n = split->v4_count;
+    v6.turn.n = split->v6_count;
+    memcpy(v4.turn.at, split->v4, sizeof split->v4);
+    memcpy(v6.turn.at, split->v6, sizeof split->v6);
     turn(&b, &v4, &v6, true);
     more_turns(&b, &v4, &v6);
-    for (unsigned i = 0; i < n; i++) {
-        if (__builtin_expect(q[i].kind < FIB_LOCAL, 0)) {
-            redo_drop(f, &q[i], seen);
-        }
-        q[i].vni_changed = q[i].out_vni != q[i].vni;
+    if (b.has_drop) {
+        redo_drops(f, q, split, seen);
     }
 }
 
 void fib_resolve_burst(const struct fib *f, struct fib_query q[], unsigned n)
 {
-    fib_resolve_begin(f, q, n);
-    fib_resolve_end(f, q, n);
+    struct fib_split split = { 0 };
+
+    for (unsigned i = 0; i < n; i++) {
+        fib_split_add(&split, i, q[i].family == IP_V6);
+    }
+    fib_resolve_begin(f, q, &split);
+    fib_resolve_end(f, q, &split);
 }

@@ -38,13 +38,7 @@ struct chunk {
     uint8_t inner[FWD_BURST];        /* what parse_inner() said */
     bool is_fast[FWD_BURST];         /* of the shape that fast.h knows */
     unsigned count;
-};
-
-/* Places in a chunk.  Filled without branches: the next place is always written and
- * counts only if the condition holds.  The family is random to the branch predictor. */
-struct places {
-    unsigned count;
-    uint8_t at[FWD_BURST + 1];
+    struct fib_split split; /* of the places, by the query's family */
 };
 
 /* Only the worker writes, so load and store need not be one step; the reader sees whole
@@ -251,8 +245,9 @@ static void send_out(struct call *c, uint32_t index, const struct layers *l,
     c->forwarded++;
 }
 
-/* Parses the inner frame behind the layers of place `k` and makes the query. */
-static void ask(struct call *c, struct chunk *ch, unsigned k)
+/* Parses the inner frame behind the layers of place `k` and makes the query; of
+ * `family` if it does not come to addresses. */
+static void ask(struct call *c, struct chunk *ch, unsigned k, uint8_t family)
 {
     const struct fwd_packet *p = &c->packets[ch->packet[k]];
     struct layers *l = &ch->layers[k];
@@ -264,7 +259,7 @@ static void ask(struct call *c, struct chunk *ch, unsigned k)
     if (result != 0) {
         /* Only to learn of the VNI: an unknown one, or one without tags, is the earlier
          * reason. */
-        q->family = IP_V4;
+        q->family = family;
         memset(q->dst, 0, 16);
     } else if (l->inner_family == IP_V4) {
         q->family = IP_V4;
@@ -294,38 +289,45 @@ static void parse_packet(struct call *c, uint32_t index, struct chunk *ch)
         return;
     }
     ch->packet[ch->count] = index;
-    ask(c, ch, ch->count++);
+    ask(c, ch, ch->count, IP_V4);
+    fib_split_add(&ch->split, ch->count, ch->query[ch->count].family == IP_V6);
+    ch->count++;
 }
 
-/* The outer headers were good, and the inner packet is not of the common shape. */
-static void parse_again(struct call *c, struct chunk *ch, unsigned k)
+/* The outer headers were good, and the inner packet, whose ethertype says `family`, is
+ * not of the common shape. */
+static void parse_again(struct call *c, struct chunk *ch, unsigned k, uint8_t family)
 {
     (void)parse_outer(c->config, &c->packets[ch->packet[k]], &ch->layers[k]);
-    ask(c, ch, k);
+    ask(c, ch, k, family);
 }
 
 /* The inner halves, by family: straight-line code each. */
-static void parse_families(struct call *c, struct chunk *ch, const struct places *v4,
-                           const struct places *v6)
+static void parse_families(struct call *c, struct chunk *ch)
 {
-    for (unsigned n = 0; n < v4->count; n++) {
-        unsigned k = v4->at[n];
+    for (unsigned n = 0; n < ch->split.v4_count; n++) {
+        unsigned k = ch->split.v4[n];
         const uint8_t *d = c->packets[ch->packet[k]].data;
         struct fib_query *q = &ch->query[k];
 
-        q->family = IP_V4;
-        memcpy(q->dst, d + FAST_INNER_IP + 16, 4);
-        if (__builtin_expect(!fast_inner4(d), 0)) {
-            parse_again(c, ch, k);
+        if (__builtin_expect(ch->is_fast[k], 1)) {
+            q->family = IP_V4;
+            memcpy(q->dst, d + FAST_INNER_IP + 16, 4);
+            if (__builtin_expect(!fast_inner4(d), 0)) {
+                parse_again(c, ch, k, IP_V4);
+            }
         }
     }
-    for (unsigned n = 0; n < v6->count; n++) {
-        unsigned k = v6->at[n];
+    for (unsigned n = 0; n < ch->split.v6_count; n++) {
+        unsigned k = ch->split.v6[n];
         const uint8_t *d = c->packets[ch->packet[k]].data;
         struct fib_query *q = &ch->query[k];
 
+        if (__builtin_expect(!ch->is_fast[k], 0)) {
+            continue;
+        }
         if (__builtin_expect(!fast_inner6(d), 0)) {
-            parse_again(c, ch, k);
+            parse_again(c, ch, k, IP_V6);
             continue;
         }
         q->family = IP_V6;
@@ -341,10 +343,7 @@ static void prefetch(const struct fwd_packet *p)
 
 static void chunk_start(struct call *c, struct chunk *ch, uint32_t from, uint32_t to)
 {
-    struct places v4;
-    struct places v6;
-
-    ch->count = v4.count = v6.count = 0;
+    ch->count = ch->split.v4_count = ch->split.v6_count = 0;
     for (uint32_t i = from; i < to && i < from + PREFETCH_AHEAD; i++) {
         prefetch(&c->packets[i]);
     }
@@ -369,13 +368,11 @@ static void chunk_start(struct call *c, struct chunk *ch, uint32_t from, uint32_
         ch->inner[k] = 0;
         ch->is_fast[k] = true;
         ch->query[k].vni = load_be32(p->data + FAST_VXLAN + 4) >> 8;
-        v4.at[v4.count] = v6.at[v6.count] = (uint8_t)k;
-        v4.count += family == IP_V4;
-        v6.count += family == IP_V6;
+        fib_split_add(&ch->split, k, family == IP_V6);
         ch->count++;
     }
-    parse_families(c, ch, &v4, &v6);
-    fib_resolve_begin(c->fib, ch->query, ch->count);
+    parse_families(c, ch);
+    fib_resolve_begin(c->fib, ch->query, &ch->split);
 }
 
 /* The common end: a VM behind an IPv4 NC in the VNI that the packet came in, and
@@ -426,7 +423,7 @@ static void finish_packet(struct call *c, struct chunk *ch, unsigned k)
 
 static void chunk_finish(struct call *c, struct chunk *ch)
 {
-    fib_resolve_end(c->fib, ch->query, ch->count);
+    fib_resolve_end(c->fib, ch->query, &ch->split);
     for (unsigned k = 0; k < ch->count; k++) {
         /* The lookups pushed it out of the nearest cache. */
         if (k + PREFETCH_AHEAD < ch->count) {

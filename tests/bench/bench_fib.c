@@ -205,16 +205,26 @@ static uint64_t sum_of(const struct fib_query q[])
     return sum;
 }
 
+static void split_fill(struct fib_split *split, const struct fib_query q[])
+{
+    split->v4_count = split->v6_count = 0;
+    for (unsigned i = 0; i < BURST; i++) {
+        fib_split_add(split, i, q[i].family == IP_V6);
+    }
+}
+
 /* CPU seconds of QUERIES queries. */
 static double run(const struct world *w, enum mode mode, struct fib_reader *reader,
                   uint64_t *sum)
 {
     static struct fib_query q[2][BURST];
+    struct fib_split split[2];
     uint32_t at = 0;
     double t0;
 
     fill(q[1], &w->keys, &at);
-    fib_resolve_begin(w->fib, q[1], BURST);
+    split_fill(&split[1], q[1]);
+    fib_resolve_begin(w->fib, q[1], &split[1]);
     t0 = cpu_s();
     for (unsigned n = 0; n < QUERIES / BURST; n++) {
         struct fib_query *now = q[n & 1];
@@ -223,9 +233,10 @@ static double run(const struct world *w, enum mode mode, struct fib_reader *read
         if (mode == MODE_BURST) {
             fib_resolve_burst(w->fib, now, BURST);
         } else if (mode == MODE_HELD_BACK) {
-            fib_resolve_begin(w->fib, now, BURST);
+            split_fill(&split[n & 1], now);
+            fib_resolve_begin(w->fib, now, &split[n & 1]);
             now = q[(n + 1) & 1];
-            fib_resolve_end(w->fib, now, BURST);
+            fib_resolve_end(w->fib, now, &split[(n + 1) & 1]);
         }
         *sum += sum_of(now);
         if (mode != MODE_HELD_BACK) {

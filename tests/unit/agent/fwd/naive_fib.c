@@ -1,5 +1,6 @@
 #include "tests/unit/agent/fwd/naive_fib.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -146,24 +147,39 @@ static void resolve(const struct fib *f, struct fib_query *q)
     q->vni_changed = q->out_vni != q->vni;
 }
 
-void fib_resolve_begin(const struct fib *f, struct fib_query q[], unsigned n)
+void fib_resolve_begin(const struct fib *f, struct fib_query q[],
+                       const struct fib_split *split)
 {
     (void)f;
     /* Spoils the answers, so that nobody reads one before its end. */
-    for (unsigned i = 0; i < n; i++) {
+    for (unsigned i = 0; i < split->v4_count + split->v6_count; i++) {
         memset(&q[i].kind, 0xa5, sizeof(q[i]) - offsetof(struct fib_query, kind));
     }
 }
 
-void fib_resolve_end(const struct fib *f, struct fib_query q[], unsigned n)
+/* Each place stands in the list of its family, and in no other. */
+static void check_split(const struct fib_query q[], const uint8_t *at, unsigned count,
+                        uint8_t family)
 {
-    for (unsigned i = 0; i < n; i++) {
+    for (unsigned i = 0; i < count; i++) {
+        assert(q[at[i]].family == family);
+        assert(i == 0 || at[i - 1] < at[i]);
+    }
+}
+
+void fib_resolve_end(const struct fib *f, struct fib_query q[],
+                     const struct fib_split *split)
+{
+    check_split(q, split->v4, split->v4_count, IP_V4);
+    check_split(q, split->v6, split->v6_count, IP_V6);
+    for (unsigned i = 0; i < split->v4_count + split->v6_count; i++) {
         resolve(f, &q[i]);
     }
 }
 
 void fib_resolve_burst(const struct fib *f, struct fib_query q[], unsigned n)
 {
-    fib_resolve_begin(f, q, n);
-    fib_resolve_end(f, q, n);
+    for (unsigned i = 0; i < n; i++) {
+        resolve(f, &q[i]);
+    }
 }
