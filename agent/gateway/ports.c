@@ -205,13 +205,18 @@ struct rte_mempool *ports_pool_new(unsigned mbufs, uint16_t room)
         return rte_pktmbuf_pool_create("packets", mbufs, POOL_CACHE, 0, room,
                                        SOCKET_ID_ANY);
     }
+    /* No device reads this memory by DMA, so a buffer may cross a page; else DPDK puts
+     * one into each 4 KiB and does not find room for all. */
     pool = rte_mempool_create_empty("packets", mbufs, sizeof(struct rte_mbuf) + room,
-                                    POOL_CACHE, sizeof(private), SOCKET_ID_ANY, 0);
+                                    POOL_CACHE, sizeof(private), SOCKET_ID_ANY,
+                                    RTE_MEMPOOL_F_NO_IOVA_CONTIG);
     if (!pool) {
         return NULL;
     }
     rte_pktmbuf_pool_init(pool, &private);
-    if (!populate(pool)) {
+    /* Else the pool has the ops that happen to be linked first. */
+    if (rte_mempool_set_ops_byname(pool, rte_mbuf_best_mempool_ops(), NULL) != 0 ||
+        !populate(pool)) {
         rte_mempool_free(pool);
         return NULL;
     }

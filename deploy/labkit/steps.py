@@ -96,7 +96,7 @@ class Demo:
 
     def start_controller(self):
         self.processes.start("controller", commands.controller(self.paths))
-        self.poll("controller", lambda text: (True, ""), 15)
+        self.poll(lambda text: (True, ""), 15)
         return "ready"
 
     def start_gateways(self):
@@ -119,15 +119,16 @@ class Demo:
         self.processes.start(gateway.name, ["/usr/bin/python3", tool, device, rows, "0=up0"],
                              gateway.ns)
 
-    def poll(self, process, judge, patience):
-        """Asks for the status until `judge` is content; the process must live."""
+    def poll(self, judge, patience):
+        """Asks for the status until `judge` is content; what was started must live."""
         said = "no answer"
 
         def claim():
             nonlocal said
-            if not self.processes.alive(process):
-                raise system.SystemError_("%s ended: %s" % (
-                    process, self.processes.last_words(process).strip() or "no word"))
+            for process in self.processes.running:
+                if not self.processes.alive(process):
+                    raise system.SystemError_("%s ended: %s" % (
+                        process, self.processes.last_words(process).strip() or "no word"))
             try:
                 done, said = judge(system.output(commands.status(self.paths)))
                 return done
@@ -154,7 +155,7 @@ class Demo:
 
     def wait_in_sync(self):
         names = [g.name for g in self.lab.gateways]
-        self.poll("controller", lambda text: commands.nodes_in_sync(text, names), 30)
+        self.poll(lambda text: commands.nodes_in_sync(text, names), 30)
 
     def in_sync(self):
         """And each gateway holds what its cluster's tenants imply, no more and no less."""
@@ -359,7 +360,7 @@ class Demo:
         def event():
             for sig in (15, 9):
                 self.processes.stop(name, sig=sig)
-                self.poll("controller", lambda text: (
+                self.poll(lambda text: (
                     commands.sessions(text) == others,
                     "%d sessions" % commands.sessions(text)), 15)
                 self.processes.start(name, commands.agent(self.paths, gateway))
