@@ -15,8 +15,8 @@
 #include "agent/gateway/device.h"
 #include "agent/gateway/ports.h"
 
-#define WORKER_BURST    64  /* two of FWD_BURST: the second's loads overlap the first */
-#define WORKER_ANSWERS  64  /* ICMP errors a burst: the rate limits them, not we */
+#define WORKER_BURST    128 /* two of FWD_BURST: the second's loads overlap the first */
+#define WORKER_ANSWERS  128 /* ICMP errors a burst: the rate limits them, not we */
 #define WORKER_SPIN     64  /* empty turns before the first sleep */
 #define WORKER_SLEEP_US 400 /* longest sleep; adds to latency when idle */
 
