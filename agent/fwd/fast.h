@@ -9,8 +9,7 @@
  * A packet is taken only if it passes every check of parse.h; any doubt sends it the
  * general way, which finds the reason.  So this file decides nothing: leaving it out
  * changes no packet (tests/unit/agent/fwd/test_fast.c compares).  Everything is inline:
- * as calls and general code, parse and rewrite took 600 instructions of a packet
- * instead of 200.
+ * with it bench_fwd takes 594 instructions a packet, without it 1,123 (callgrind).
  */
 #pragma once
 
