@@ -6,16 +6,9 @@
 
 #include "controller/cli/cli_http.h"
 #include "controller/cli/cli_print.h"
+#include "proto/rpc/program.h"
 
 #define LOOK_MS 100
-
-static uint64_t now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 /* A node's `applied` follows only changes of its own group: what counts is that it
  * holds what it should, at a time when the controller had reached the revision. */
@@ -53,7 +46,7 @@ static enum rc look(const struct cli *cli, uint64_t revision, struct buf *missin
 enum cli_exit cli_wait_applied(const struct cli *cli, uint64_t revision)
 {
     const struct timespec pause = { .tv_nsec = LOOK_MS * 1000000L };
-    uint64_t deadline_ms = now_ms() + cli->settings.wait_ms;
+    uint64_t deadline_ms = program_now_ms() + cli->settings.wait_ms;
     struct buf missing = BUF_INIT;
     struct err err = { 0 };
     enum cli_exit code = CLI_OK;
@@ -66,7 +59,7 @@ enum cli_exit cli_wait_applied(const struct cli *cli, uint64_t revision)
         if (missing.len == 0) {
             break;
         }
-        if (now_ms() >= deadline_ms) {
+        if (program_now_ms() >= deadline_ms) {
             fprintf(stderr, "xgwctl: not applied within %u ms by: %s\n",
                     cli->settings.wait_ms, buf_cstr(&missing));
             code = CLI_NOT_APPLIED;

@@ -4,12 +4,12 @@
 #include <event2/thread.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "controller/cli/import_reader.h"
 #include "controller/cli/import_window.h"
 #include "proto/api/controller.pb-c.h"
+#include "proto/rpc/program.h"
 #include "proto/rpc/rpc_pb.h"
 
 #define SERVICE        "/xgw.controller.v1.Controller/"
@@ -57,14 +57,6 @@ struct run {
 
 static void ask(struct run *r);
 static void pump(struct run *r);
-
-static uint64_t now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 static void finish(struct run *r, enum rc rc)
 {
@@ -119,8 +111,8 @@ static void lost(struct run *r, const struct rpc_status *status)
         finish(r, why.code);
         return;
     }
-    r->lost_ms = r->lost_ms ? r->lost_ms : now_ms();
-    if (!r->has_begun || now_ms() - r->lost_ms >= r->options->patience_ms) {
+    r->lost_ms = r->lost_ms ? r->lost_ms : program_now_ms();
+    if (!r->has_begun || program_now_ms() - r->lost_ms >= r->options->patience_ms) {
         finish(r, err_set(r->err, RC_UNREACHABLE, "%s: %s", r->options->address,
                           why.msg[0] ? why.msg : "the stream ended early"));
         return;
