@@ -1,7 +1,13 @@
 #include "controller/store/store_sqlite_db.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define RANGE_MAX_BYTES (4u << 20)
 #define RANGE_MAX_KEYS  8192
@@ -112,7 +118,65 @@ static enum rc query_int(struct sqlite_db *d, const char *sql, int64_t *ret,
     return step == SQLITE_ROW ? RC_OK : fail(d, err, "open");
 }
 
-/* Makes the schema in an empty file; refuses files of others. */
+/* Makes `fresh` a store without content.  It is whole on disk when this returns. */
+static enum rc write_empty_store(const char *fresh, struct err *err)
+{
+    struct sqlite_db d = { 0 };
+    enum rc rc;
+
+    unlink(fresh); /* of a start that was killed here */
+    if (sqlite3_open_v2(fresh, &d.db,
+                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
+                            SQLITE_OPEN_NOMUTEX,
+                        NULL) != SQLITE_OK) {
+        rc = err_set(err, RC_UNREACHABLE, "%s",
+                     d.db ? sqlite3_errmsg(d.db) : "no memory");
+    } else {
+        rc =
+            exec(&d, "PRAGMA page_size = 8192; PRAGMA synchronous = FULL; BEGIN;", err);
+        rc = rc == RC_OK ? exec(&d, schema_sql, err) : rc;
+        rc = rc == RC_OK ? exec(&d, "COMMIT;", err) : rc;
+    }
+    sqlite3_close(d.db);
+    return rc;
+}
+
+static enum rc sync_folder(const char *path, struct err *err)
+{
+    char copy[PATH_MAX];
+    int fd;
+    int done;
+
+    snprintf(copy, sizeof(copy), "%s", path);
+    fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    done = fd >= 0 ? fsync(fd) : -1;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return done == 0 ? RC_OK : err_set(err, RC_UNREACHABLE, "%s", strerror(errno));
+}
+
+/* A store gets its name once it is one.  So a file of that name without a schema never
+ * is a start that was cut short, but a store that lost its content. */
+static enum rc create_store(const char *path, struct err *err)
+{
+    char fresh[PATH_MAX];
+    enum rc rc;
+
+    if ((size_t)snprintf(fresh, sizeof(fresh), "%s.new", path) >= sizeof(fresh)) {
+        return err_set(err, RC_RANGE, "store: the path is too long");
+    }
+    rc = write_empty_store(fresh, err);
+    if (rc == RC_OK && link(fresh, path) != 0 && errno != EEXIST) {
+        rc = err_set(err, RC_UNREACHABLE, "%s", strerror(errno));
+    }
+    rc = rc == RC_OK ? sync_folder(path, err) : rc;
+    unlink(fresh);
+    return rc == RC_OK ? rc : err_wrap(err, rc, "store: %s: create", path);
+}
+
+/* Refuses files of others, and one that was emptied: starting from it would tell every
+ * device to forget its tenants. */
 static enum rc check_schema(struct sqlite_db *d, struct err *err)
 {
     int64_t tables;
@@ -121,9 +185,9 @@ static enum rc check_schema(struct sqlite_db *d, struct err *err)
     enum rc rc = query_int(d, "SELECT count(*) FROM sqlite_schema", &tables, err);
 
     if (rc == RC_OK && tables == 0) {
-        rc = exec(d, "BEGIN IMMEDIATE;", err);
-        rc = rc == RC_OK ? exec(d, schema_sql, err) : rc;
-        rc = rc == RC_OK ? exec(d, "COMMIT;", err) : rc;
+        return err_set(err, RC_INVALID,
+                       "store: the file is there but holds nothing: restore it from a "
+                       "backup, or remove it to begin with an empty region");
     }
     if (rc != RC_OK ||
         (rc = query_int(d, "PRAGMA application_id", &id, err)) != RC_OK) {
@@ -162,9 +226,11 @@ enum rc sqlite_db_open(struct sqlite_db *d, const char *path, struct err *err)
     enum rc rc;
 
     memset(d, 0, sizeof(*d));
-    if (sqlite3_open_v2(path, &d->db,
-                        SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
-                            SQLITE_OPEN_NOMUTEX,
+    if (access(path, F_OK) != 0 && errno == ENOENT &&
+        (rc = create_store(path, err)) != RC_OK) {
+        return rc;
+    }
+    if (sqlite3_open_v2(path, &d->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
                         NULL) != SQLITE_OK) {
         rc = err_set(err, RC_UNREACHABLE, "store: %s: %s", path,
                      d->db ? sqlite3_errmsg(d->db) : "no memory");
@@ -174,7 +240,7 @@ enum rc sqlite_db_open(struct sqlite_db *d, const char *path, struct err *err)
     sqlite3_extended_result_codes(d->db, 0);
     /* EXCLUSIVE first: it locks out a second process and needs no shared memory. */
     rc = exec(d,
-              "PRAGMA locking_mode = EXCLUSIVE; PRAGMA page_size = 8192;"
+              "PRAGMA locking_mode = EXCLUSIVE;"
               "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
               "PRAGMA cache_size = -16384; PRAGMA wal_autocheckpoint = 4000;"
               "PRAGMA journal_size_limit = 67108864;",

@@ -405,6 +405,51 @@ START_TEST(files_of_others_are_refused_and_left_alone)
 }
 END_TEST
 
+/* As a disk leaves it that lost what was written: a region that begins anew there would
+ * sweep its devices' tables. */
+START_TEST(a_file_that_lost_its_content_is_refused)
+{
+    struct bench b;
+    struct store *other = NULL;
+    struct err err = { 0 };
+    char path[128];
+    FILE *f;
+
+    bench_init(&b, 1);
+    snprintf(path, sizeof(path), "%s/emptied", b.dir);
+    f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    fclose(f);
+    ck_assert_int_eq(store_sqlite_open(path, b.base, &events, &b, &other, &err),
+                     RC_INVALID);
+    ck_assert_ptr_nonnull(strstr(err.msg, "holds nothing"));
+    bench_fini(&b);
+}
+END_TEST
+
+START_TEST(a_start_that_was_killed_while_it_made_the_file_is_repeated)
+{
+    struct bench b;
+    struct store *other = NULL;
+    struct err err = { 0 };
+    char path[128];
+    char fresh[136];
+    FILE *f;
+
+    bench_init(&b, 1);
+    snprintf(path, sizeof(path), "%s/again", b.dir);
+    snprintf(fresh, sizeof(fresh), "%s.new", path);
+    f = fopen(fresh, "w"); /* half of a page */
+    ck_assert_ptr_nonnull(f);
+    fputs("SQLite format 3", f);
+    fclose(f);
+    ck_assert_int_eq(store_sqlite_open(path, b.base, &events, &b, &other, &err), RC_OK);
+    ck_assert_int_ne(access(fresh, F_OK), 0);
+    store_close(other);
+    bench_fini(&b);
+}
+END_TEST
+
 START_TEST(a_full_disk_fails_the_transaction_and_the_store_lives_on)
 {
     struct bench b;
@@ -477,6 +522,8 @@ int main(void)
     tcase_add_test(tc, the_key_behind_a_prefix_ends_its_range);
     tcase_add_test(tc, a_second_process_is_refused);
     tcase_add_test(tc, files_of_others_are_refused_and_left_alone);
+    tcase_add_test(tc, a_file_that_lost_its_content_is_refused);
+    tcase_add_test(tc, a_start_that_was_killed_while_it_made_the_file_is_repeated);
     tcase_add_test(tc, a_full_disk_fails_the_transaction_and_the_store_lives_on);
     return unit_run("store", tc);
 }
