@@ -38,11 +38,17 @@
     X(INNER_EXT, "inner_ext")                                                          \
     X(INNER_ND, "inner_nd")                                                            \
     X(INNER_NOT_UNICAST, "inner_not_unicast")                                          \
+    X(ACL_DENY, "acl_deny")                                                            \
+    X(METER_RED, "meter_red")                                                          \
     X(ROUTE_MISS, "route_miss")                                                        \
     X(PEER_LIMIT, "peer_limit")                                                        \
     X(NO_SNAT, "no_snat")                                                              \
     X(SERVICE_UNBOUND, "service_unbound")                                              \
     X(VM_NC_MISS, "vm_nc_miss")                                                        \
+    X(FALLBACK_NO_MEMBER, "fallback_no_member")                                        \
+    X(FALLBACK_SERVICE_RED, "fallback_service_red")                                    \
+    X(FALLBACK_MISS_RED, "fallback_miss_red")                                          \
+    X(NO_NC, "no_nc")                                                                  \
     X(INNER_TTL, "inner_ttl")                                                          \
     X(NO_VIP, "no_vip")                                                                \
     X(NO_UPLINK, "no_uplink")                                                          \
