@@ -181,6 +181,14 @@ struct phys_meter_config { /* RFC 2698 trTCM, bytes; all zero: lets everything p
     uint64_t pir, pburst;
 };
 
+/* A meter's configuration, to be written as P4Runtime's MeterEntry. */
+struct phys_meter_write {
+    uint8_t meter; /* enum phys_meter */
+    uint8_t half;  /* PHYS_HALF_0, PHYS_HALF_1, PHYS_BOTH */
+    uint32_t index;
+    struct phys_meter_config config;
+};
+
 /* How many entries each table of a target holds, per half; the P4 image's are in
  * p4/include/sizes.p4 and equal phys_sizes_tofino(). */
 struct phys_sizes {
