@@ -1,5 +1,7 @@
 #include "agent/xgwh/phys.h"
 
+#include <string.h>
+
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 /* Ids follow P4Runtime: the first byte is the kind, 0x02 a table and 0x01 an action;
@@ -249,6 +251,20 @@ const char *phys_meter_name(enum phys_meter meter)
 const char *phys_counter_name(enum phys_counter counter)
 {
     return counter_names[counter];
+}
+
+void phys_mask_exact(enum phys_table table, uint8_t mask[PHYS_KEY_MAX])
+{
+    const struct phys_table_desc *d = &tables[table];
+
+    for (unsigned i = 0; i < d->field_count; i++) {
+        const struct phys_field *f = &d->fields[i];
+
+        if (f->match == PHYS_EXACT) {
+            memset(mask + f->offset, 0xff, (f->bits + 7u) / 8u);
+            mask[f->offset] = (uint8_t)(0xffu >> (7u - (f->bits - 1u) % 8u));
+        }
+    }
 }
 
 int phys_table_of_id(uint32_t id)

@@ -139,8 +139,8 @@ struct phys_table_desc {
     struct phys_field fields[8];
 };
 
-/* An entry.  Bytes behind key_len and data_len are zero; `mask` is all ones in exact
- * fields, and key & ~mask is zero. */
+/* An entry.  Bytes behind key_len and data_len are zero; `mask` has ones in the bits of
+ * exact fields (not in those that fill up a first byte), and key & ~mask is zero. */
 struct phys_entry {
     uint8_t table;     /* enum phys_table */
     uint8_t half;      /* PHYS_HALF_0, PHYS_HALF_1, PHYS_BOTH */
@@ -205,6 +205,9 @@ const struct phys_table_desc *phys_table_desc(enum phys_table table);
 const struct phys_action_desc *phys_action_desc(enum phys_action action);
 const char *phys_meter_name(enum phys_meter meter);       /* "vni_meter", … */
 const char *phys_counter_name(enum phys_counter counter); /* "drop_reason", … */
+
+/* Sets the mask of the table's exact fields; leaves the others alone. */
+void phys_mask_exact(enum phys_table table, uint8_t mask[PHYS_KEY_MAX]);
 
 /* -1 if unknown. */
 int phys_table_of_id(uint32_t id);
