@@ -28,7 +28,8 @@ RULES = {
     # Of the store, pure modules see the interface alone.
     **{folder: MODEL + CONTROLLER_PURE + ("controller/store/store.h",)
        for folder in CONTROLLER_PURE},
-    "controller/cli": MODEL + ("proto/api", "proto/rpc"),
+    # The models of capacity are worked out where they are asked for: no region is in them.
+    "controller/cli": MODEL + ("proto/api", "proto/rpc", "controller/capacity"),
     "controller": ("proto", "controller"),
     "agent/fwd": MODEL,
     "agent/xgwh": MODEL + ("agent/fwd",),

@@ -40,7 +40,7 @@ struct cli_settings {
 };
 
 #define CLI_ARGS_MAX    4
-#define CLI_OPTIONS_MAX 8
+#define CLI_OPTIONS_MAX 16
 
 struct cli_option {
     const char *name;  /* "file"; null ends a list */
@@ -52,6 +52,8 @@ struct cli_option {
 struct cli;
 
 struct cli_command {
+    /* One word, or a group's and one of its own, "capacity explain"; the rows of a
+     * group stand together. */
     const char *name;
     const char *args; /* "FILE|-" */
     const char *summary;

@@ -41,6 +41,33 @@ static const struct cli_option trace_options[] = {
     { NULL, 0, NULL, NULL },
 };
 
+static const struct cli_option explain_options[] = {
+    { "v6-share", 0, "PERCENT", "IPv6's share of routes and VM-NC entries [25]." },
+    { "routes", 0, "N", "Routes [229294, the paper's]." },
+    { "vm-nc", 0, "N", "VM-NC entries [1M]." },
+    { "bucket", 0, "B", "Slots of an ALPM partition, 2 to 64 [16]." },
+    { "fill", 0, "PERCENT", "Share of the slots that hold a route [87.5: 14 of 16]." },
+    { "chip", 0, "NAME", "Another chip [tofino-6.4t]." },
+    { "layout", 0, NULL, "Our own image alone, table by table." },
+    { NULL, 0, NULL, NULL },
+};
+
+static const struct cli_option plan_options[] = {
+    { "traffic", 0, "BPS", "Traffic of the region [15T]." },
+    { "node", 0, "BPS", "What a gateway carries [3.2T: XGW-H, folded]." },
+    { "level", 0, "PERCENT", "Of it that is planned for [50]." },
+    { "sides", 0, "1|2", "2: every node has a hot backup [2]." },
+    { "ecmp", 0, "N", "Next hops that upstream has for a side [64]." },
+    { "x86-share", 0, "PERCENT", "Of the traffic that falls back to XGW-x86 [0.02]." },
+    { "lb-node", 0, "BPS", "Count a front LB tier of nodes that carry so much." },
+    { "node-cost", 0, "USD", "Cost of a node of any kind [10k]." },
+    { "history", 0, "FILE",
+      "Say when clusters cross their safe level; CSV of "
+      "cluster,date,amount,capacity." },
+    { "safe", 0, "PERCENT", "That level [80]." },
+    { NULL, 0, NULL, NULL },
+};
+
 const struct cli_command cli_commands[] = {
     { "apply", "-f FILE", "Make the region what a YAML file says.", 0, 0, NULL,
       apply_options,
@@ -85,6 +112,20 @@ const struct cli_command cli_commands[] = {
       cmd_status },
     { "health", "", "Exit 0 if the controller is ready, 1 if not yet, 5 if it is gone.",
       0, 0, NULL, NULL, "  until xgwctl health; do sleep 1; done\n", cmd_health },
+    { "capacity explain", "", "Show how the tables come to fit into the chip.", 0, 0,
+      NULL, explain_options,
+      "  xgwctl capacity explain\n"
+      "  xgwctl capacity explain -o json | jq '.steps[] | select(.step == \"alpm\")'\n"
+      "  xgwctl capacity explain --routes 400k --vm-nc 2M --v6-share 60 --fill 81\n"
+      "  xgwctl capacity explain --layout\n",
+      cmd_capacity_explain },
+    { "capacity plan", "", "Say how many nodes a region needs, and until when.", 0, 0,
+      NULL, plan_options,
+      "  xgwctl capacity plan                                     worked examples\n"
+      "  xgwctl capacity plan --traffic 40T --level 60 --ecmp 16 -o json\n"
+      "  xgwctl capacity plan --traffic 2T --node 100G --x86-share 0 --lb-node 400G\n"
+      "  xgwctl capacity plan --history clusters.csv --safe 80\n",
+      cmd_capacity_plan },
     { "completion", "bash|zsh", "Print a completion script.", 1, 1, shells, NULL,
       "  source <(xgwctl completion bash)\n"
       "  xgwctl completion zsh > ~/.zfunc/_xgwctl\n",

@@ -67,18 +67,58 @@ struct scan {
     struct cli *cli;
     const char *settings[KEYS]; /* from the command line */
     const char *config;         /* --config FILE */
+    const char *group;          /* first word of a command of two; else null */
     enum cli_action action;
     struct err *err;
 };
 
-static const struct cli_command *find_command(const char *name)
+static bool is_group_of(const char *word, const char *name)
 {
+    size_t len = strlen(word);
+
+    return strncmp(name, word, len) == 0 && name[len] == ' ';
+}
+
+/* The command of that name; within a group, if one is given. */
+static const struct cli_command *find_command(const char *group, const char *name)
+{
+    size_t len = group ? strlen(group) + 1 : 0;
+
     for (unsigned i = 0; i < cli_command_count; i++) {
-        if (strcmp(cli_commands[i].name, name) == 0) {
+        const char *has = cli_commands[i].name;
+
+        if ((!group || is_group_of(group, has)) && strcmp(has + len, name) == 0) {
             return &cli_commands[i];
         }
     }
     return NULL;
+}
+
+/* "capacity needs one of: explain, plan" */
+static enum rc fail_group(struct scan *s, const char *word)
+{
+    char names[128] = "";
+    size_t n = 0;
+
+    for (unsigned i = 0; i < cli_command_count && n < sizeof(names); i++) {
+        if (is_group_of(s->group, cli_commands[i].name)) {
+            n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s", n ? ", " : "",
+                                  cli_commands[i].name + strlen(s->group) + 1);
+        }
+    }
+    return err_field(s->err, RC_INVALID, "command", "unknown_command",
+                     "%s%s%s: no such command; %s needs one of %s", s->group,
+                     word ? " " : "", word ? word : "", s->group, names);
+}
+
+static bool is_group(const char *word)
+{
+    for (unsigned i = 0; i < cli_command_count; i++) {
+        if (is_group_of(word, cli_commands[i].name)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Where the value of `--name` or `-l` goes; null: no such option.  `*ret_is_flag`: it
@@ -164,12 +204,20 @@ static enum rc scan_word(struct scan *s, const char *word)
 {
     struct cli *cli = s->cli;
 
-    if (!cli->command && strcmp(word, "help") == 0) {
+    if (!cli->command && !s->group && strcmp(word, "help") == 0) {
         s->action = CLI_HELP;
         return RC_OK;
     }
+    if (!cli->command && s->group) {
+        cli->command = find_command(s->group, word);
+        return cli->command ? RC_OK : fail_group(s, word);
+    }
+    if (!cli->command && is_group(word)) {
+        s->group = word;
+        return RC_OK;
+    }
     if (!cli->command) {
-        cli->command = find_command(word);
+        cli->command = find_command(NULL, word);
         return cli->command
                    ? RC_OK
                    : err_field(s->err, RC_INVALID, "command", "unknown_command",
@@ -274,6 +322,9 @@ enum rc cli_parse(int argc, char *const *argv, cli_getenv_fn *env, struct cli *r
 
     memset(ret, 0, sizeof(*ret));
     rc = scan_all(&s, argc, argv);
+    if (rc == RC_OK && s.action == CLI_RUN && !ret->command && s.group) {
+        rc = fail_group(&s, NULL);
+    }
     if (rc == RC_OK && s.action == CLI_RUN && !ret->command) {
         rc = err_field(err, RC_INVALID, "command", "unknown_command", "no command");
     }
@@ -333,7 +384,7 @@ static void print_program_help(struct buf *to)
     buf_text(to, "xgwctl - talks to the controller of a region\n\n"
                  "  xgwctl [SETTINGS] COMMAND [ARGUMENTS] [OPTIONS]\n\nCommands:\n");
     for (unsigned i = 0; i < cli_command_count; i++) {
-        buf_printf(to, "  %-12s %s\n", cli_commands[i].name, cli_commands[i].summary);
+        buf_printf(to, "  %-18s %s\n", cli_commands[i].name, cli_commands[i].summary);
     }
     print_settings(to);
     buf_text(to, "\nExit codes:\n"

@@ -8,6 +8,8 @@
 
 #define COLUMNS_MAX 16
 #define DEPTH_MAX   32
+/* 0.1 is printed as 0.1, not as the nearest double. */
+#define CLI_REAL_DIGITS 15
 
 /* ---- tables ---- */
 
@@ -284,7 +286,8 @@ static void yaml_value(const json_t *json, unsigned depth, bool is_inline,
         yaml_string(json, to);
         buf_text(to, "\n");
     } else {
-        char *text = json_dumps(json, JSON_ENCODE_ANY | JSON_COMPACT);
+        char *text = json_dumps(json, JSON_ENCODE_ANY | JSON_COMPACT |
+                                          JSON_REAL_PRECISION(CLI_REAL_DIGITS));
 
         buf_printf(to, "%s\n", text ? text : "null");
         free(text);
@@ -307,7 +310,9 @@ void cli_print_json(const json_t *json, enum cli_output output)
     struct buf text = BUF_INIT;
 
     if (output == CLI_JSON) {
-        json_dumpf(json, stdout, JSON_INDENT(2) | JSON_ENCODE_ANY);
+        json_dumpf(json, stdout,
+                   JSON_INDENT(2) | JSON_ENCODE_ANY |
+                       JSON_REAL_PRECISION(CLI_REAL_DIGITS));
         fputc('\n', stdout);
         return;
     }

@@ -4,6 +4,8 @@
 #include "controller/cli/cli.h"
 
 enum cli_exit cmd_apply(struct cli *cli);
+enum cli_exit cmd_capacity_explain(struct cli *cli);
+enum cli_exit cmd_capacity_plan(struct cli *cli);
 enum cli_exit cmd_completion(struct cli *cli);
 enum cli_exit cmd_delete(struct cli *cli);
 enum cli_exit cmd_describe(struct cli *cli);

@@ -15,23 +15,58 @@ static void add_settings(struct buf *to)
     buf_text(to, " --config --help");
 }
 
+/* Length of a command's first word: what completion goes by. */
+static size_t first_word(const struct cli_command *c)
+{
+    return strcspn(c->name, " ");
+}
+
+/* Whether a row's first word is that of the row before it: one of a group. */
+static bool goes_on(unsigned i)
+{
+    const struct cli_command *c = &cli_commands[i];
+
+    return i > 0 && first_word(c) == first_word(c - 1) &&
+           strncmp(c->name, c[-1].name, first_word(c)) == 0;
+}
+
 static void add_commands(struct buf *to)
 {
     for (unsigned i = 0; i < cli_command_count; i++) {
-        buf_printf(to, "%s%s", i ? " " : "", cli_commands[i].name);
+        if (!goes_on(i)) {
+            buf_printf(to, "%s%.*s", i ? " " : "", (int)first_word(&cli_commands[i]),
+                       cli_commands[i].name);
+        }
     }
 }
 
-/* One arm of the case over commands: its options, and its first argument's words. */
-static void add_arm(const struct cli_command *c, struct buf *to)
+/* One arm of the case over first words: the options and words of its row, or of all
+ * rows of its group. */
+static void add_arm(unsigned first, struct buf *to)
 {
-    buf_printf(to, "    %s)\n        options='", c->name);
-    for (const struct cli_option *o = c->options; o && o->name; o++) {
-        buf_printf(to, "--%s ", o->name);
+    unsigned end = first + 1;
+
+    while (end < cli_command_count && goes_on(end)) {
+        end++;
+    }
+    buf_printf(to, "    %.*s)\n        options='",
+               (int)first_word(&cli_commands[first]), cli_commands[first].name);
+    for (unsigned i = first; i < end; i++) {
+        for (const struct cli_option *o = cli_commands[i].options; o && o->name; o++) {
+            buf_printf(to, "--%s ", o->name);
+        }
     }
     buf_text(to, "'\n        words='");
-    for (unsigned i = 0; c->words && c->words[i]; i++) {
-        buf_printf(to, "%s%s", i ? " " : "", c->words[i]);
+    for (unsigned i = first; i < end; i++) {
+        const struct cli_command *c = &cli_commands[i];
+        size_t len = first_word(c);
+
+        if (c->name[len]) {
+            buf_printf(to, "%s%s", i > first ? " " : "", c->name + len + 1);
+        }
+        for (unsigned w = 0; c->words && c->words[w]; w++) {
+            buf_printf(to, "%s%s", w ? " " : "", c->words[w]);
+        }
     }
     buf_text(to, "'\n        ;;\n");
 }
@@ -73,7 +108,9 @@ static void print_bash(struct buf *to)
                  "    esac\n"
                  "    case $command in\n");
     for (unsigned i = 0; i < cli_command_count; i++) {
-        add_arm(&cli_commands[i], to);
+        if (!goes_on(i)) {
+            add_arm(i, to);
+        }
     }
     buf_text(to, "    *)\n        words='");
     add_commands(to);

@@ -255,9 +255,11 @@ class Ends(Case):
         script = self.ctl("completion", "bash").stdout + (
             "\nCOMP_WORDS=(xgwctl get no); COMP_CWORD=2; _xgwctl; echo \"${COMPREPLY[*]}\"\n"
             "COMP_WORDS=(xgwctl import --cre); COMP_CWORD=2; _xgwctl; echo \"${COMPREPLY[*]}\"\n"
-            "COMP_WORDS=(xgwctl tr); COMP_CWORD=1; _xgwctl; echo \"${COMPREPLY[*]}\"\n")
+            "COMP_WORDS=(xgwctl tr); COMP_CWORD=1; _xgwctl; echo \"${COMPREPLY[*]}\"\n"
+            "COMP_WORDS=(xgwctl capacity e); COMP_CWORD=2; _xgwctl; echo \"${COMPREPLY[*]}\"\n"
+            "COMP_WORDS=(xgwctl capacity explain --fi); COMP_CWORD=3; _xgwctl; echo \"${COMPREPLY[*]}\"\n")
         done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
-        self.assertEqual(done.stdout.split(), ["nodes", "--create-only", "trace"],
+        self.assertEqual(done.stdout.split(), ["nodes", "--create-only", "trace", "explain", "--fill"],
                          done.stderr)
 
 

@@ -75,12 +75,38 @@ START_TEST(arguments_are_words_and_a_dash)
 }
 END_TEST
 
+START_TEST(a_command_of_a_group_has_two_words)
+{
+    struct cli cli;
+    enum cli_action action;
+    struct err err = { 0 };
+
+    ck_assert_int_eq(
+        parse("xgwctl capacity -o json explain --fill 80", &cli, &action, &err), RC_OK);
+    ck_assert_str_eq(cli.command->name, "capacity explain");
+    ck_assert_str_eq(cli_option(&cli, "fill"), "80");
+    ck_assert_uint_eq(cli.settings.output, CLI_JSON);
+    ck_assert_int_eq(parse("xgwctl help capacity plan", &cli, &action, &err), RC_OK);
+    ck_assert_int_eq(action, CLI_HELP);
+    ck_assert_str_eq(cli.command->name, "capacity plan");
+    ck_assert_int_eq(parse("xgwctl capacity --help", &cli, &action, &err), RC_OK);
+    ck_assert_int_eq(action, CLI_HELP);
+    ck_assert_ptr_null(cli.command);
+}
+END_TEST
+
 static const struct {
     const char *line;
     const char *rule;
 } bad_cases[] = {
     { "xgwctl", "unknown_command" },
     { "xgwctl frobnicate", "unknown_command" },
+    { "xgwctl capacity", "unknown_command" },
+    { "xgwctl capacity frobnicate", "unknown_command" },
+    { "xgwctl capacity help", "unknown_command" },
+    { "xgwctl explain", "unknown_command" },
+    { "xgwctl capacity explain now", "argument_count" },
+    { "xgwctl capacity plan --fill 5", "unknown_option" },
     { "xgwctl get", "argument_count" },
     { "xgwctl status now", "argument_count" },
     { "xgwctl import a b", "argument_count" },
@@ -205,6 +231,7 @@ int main(void)
 
     tcase_add_test(tc, options_and_settings_stand_before_or_behind);
     tcase_add_test(tc, arguments_are_words_and_a_dash);
+    tcase_add_test(tc, a_command_of_a_group_has_two_words);
     tcase_add_loop_test(tc, a_misuse_names_the_rule, 0, ARRAY_LEN(bad_cases));
     tcase_add_test(tc, bad_values_of_settings_are_refused);
     tcase_add_test(tc, the_command_line_wins_over_environment_over_file_over_default);
