@@ -487,13 +487,14 @@ static enum rc entity_field(const uint8_t *bytes, size_t len, struct wire_field 
 static enum rc take_entity(const uint8_t *bytes, size_t len, enum place place,
                            struct p4rt_entity *ret, struct err *err)
 {
-    struct p4rt_entity got = { 0 };
+    struct p4rt_entity got;
     struct wire_field f;
     enum rc rc = entity_field(bytes, len, &f, err);
 
     if (rc != RC_OK) {
         return rc;
     }
+    memset(&got, 0, sizeof(got));
     got.kind = f.number == 2 ? P4RT_TABLE : f.number == 5 ? P4RT_METER : P4RT_COUNTER;
     rc = got.kind == P4RT_TABLE ? take_entry(&f, place, &got, err)
                                 : take_cell(&f, &got, err);
