@@ -38,6 +38,7 @@ enum rc fib_get(const struct fib *f, enum table_id table, uint32_t vni,
             return RC_NOT_FOUND;
         }
         buf_u8(ret_value, slot_flags(slot));
+        buf_u8(ret_value, VNI_HALF_0);
         return RC_OK;
     case TABLE_VXLAN_ROUTE:
         if (route_key_parse(key, key_len, &k)) {

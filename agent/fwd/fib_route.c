@@ -85,7 +85,9 @@ void vni_put_pass(struct fib *f, const struct table_change *c, struct refusal *r
     while (row_cursor_next(&row)) {
         enum rc rc = RC_INVALID;
 
-        if (row.row.value_len == 1 && row.row.value[0] <= VNI_FLAGS) {
+        /* No halves here. */
+        if (row.row.value_len == 2 && row.row.value[0] <= VNI_FLAGS &&
+            row.row.value[1] == VNI_HALF_0) {
             rc = vni_put(f, c->vni, row.row.value[0]);
         }
         if (rc) {

@@ -86,6 +86,39 @@ static void read_ip(struct members *m, const char *key, struct ip *to)
     }
 }
 
+/* Absent: `*to` stays.  What is out of range for the type is not for the caller. */
+static void read_whole(struct members *m, const char *key, uint64_t max, uint64_t *to)
+{
+    json_t *value = member(m, key, JSON_INTEGER, "not a whole number");
+
+    if (!value) {
+        return;
+    }
+    if (json_integer_value(value) < 0 || (uint64_t)json_integer_value(value) > max) {
+        fail(m, key, "number_range", "too large, or negative");
+        return;
+    }
+    *to = (uint64_t)json_integer_value(value);
+}
+
+/* A name out of a list: its number by `parse`. */
+static void read_kind(struct members *m, const char *key, const char *rule,
+                      const char *what, int (*parse)(const char *, size_t), uint8_t *to)
+{
+    json_t *value = member(m, key, JSON_STRING, "not a string");
+    int number;
+
+    if (!value) {
+        return;
+    }
+    number = parse(json_string_value(value), json_string_length(value));
+    if (number < 0) {
+        fail(m, key, rule, what);
+        return;
+    }
+    *to = (uint8_t)number;
+}
+
 static void read_side(struct members *m, const char *key, char *to)
 {
     json_t *value = member(m, key, JSON_STRING, "not a string");
@@ -182,30 +215,93 @@ enum rc rest_region_parse(json_t *json, struct region *ret, struct err *err)
     return region_check(ret, err);
 }
 
+/* The members of `json` under `key`, as an object whose fields' names begin with
+ * `path`; false where there is none. */
+static bool enter(struct members *m, const char *key, const char *path,
+                  struct members *ret)
+{
+    json_t *json = member(m, key, JSON_OBJECT, "not an object");
+
+    *ret = (struct members){ .json = json, .path = path, .err = m->err, .rc = m->rc };
+    return json != NULL;
+}
+
+static void leave(struct members *m, struct members *inner, const char *const known[])
+{
+    m->rc = finish(inner, known);
+}
+
+/* "node" or "tenant" of a fallback meter: {"miss":{rate_bps,burst_bytes},"service":…}.
+ * What is absent stays; a rate alone has a burst of 10 ms. */
+static void read_policers(struct members *m, const char *key, struct policer *to)
+{
+    static const char *const classes[] = { "miss", "service", NULL };
+    static const char *const known[] = { "rate_bps", "burst_bytes", NULL };
+    struct members list;
+    char path[40];
+
+    snprintf(path, sizeof(path), "%s%s.", m->path, key);
+    if (!enter(m, key, path, &list)) {
+        return;
+    }
+    for (unsigned i = 0; i < FALLBACK_CLASSES; i++) {
+        char inner_path[64];
+        struct members one;
+        uint64_t burst = 0;
+
+        snprintf(inner_path, sizeof(inner_path), "%s%s.", path, classes[i]);
+        if (enter(&list, classes[i], inner_path, &one)) {
+            read_whole(&one, "rate_bps", METER_BPS_MAX, &to[i].rate_bps);
+            burst = to[i].rate_bps / 800;
+            burst = burst < METER_BURST_MIN ? METER_BURST_MIN : burst;
+            burst = burst > METER_BURST_MAX ? METER_BURST_MAX : burst;
+            read_whole(&one, "burst_bytes", UINT32_MAX, &burst);
+            to[i].burst_bytes = (uint32_t)burst;
+            leave(&list, &one, known);
+        }
+    }
+    leave(m, &list, classes);
+}
+
+static void read_fallback_meter(struct members *m, struct fallback_meter *to)
+{
+    static const char *const known[] = { "node", "tenant", NULL };
+    struct members inner;
+
+    if (enter(m, "fallback_meter", "fallback_meter.", &inner)) {
+        read_policers(&inner, "node", to->node);
+        read_policers(&inner, "tenant", to->tenant);
+        leave(m, &inner, known);
+    }
+}
+
 enum rc rest_cluster_parse(json_t *json, const char *name, struct cluster *ret,
                            struct err *err)
 {
-    static const char *const known[] = { "name",   "kind",     "active_side",
-                                         "vip_v4", "vip_v6",   "udp6_zero_csum",
-                                         "status", "revision", NULL };
+    static const char *const known[] = {
+        "name",   "kind",           "active_side", "vip_v4",
+        "vip_v6", "udp6_zero_csum", "backing",     "fallback_meter",
+        "status", "revision",       NULL
+    };
     struct members m = { .json = json, .path = "", .err = err };
-    char kind[32] = "x86";
 
     memset(ret, 0, sizeof(*ret));
     ret->active_side = 'a';
+    ret->kind = CLUSTER_X86;
     read_name(&m, name, ret->name, sizeof(ret->name));
-    read_text(&m, "kind", kind, sizeof(kind));
+    read_kind(&m, "kind", "cluster_kind", "not a kind of cluster: x86 or xgw-h",
+              cluster_kind_parse, &ret->kind);
+    if (ret->kind == CLUSTER_XGW_H) {
+        fallback_meter_default(&ret->fallback_meter);
+    }
+    read_text(&m, "backing", ret->backing, sizeof(ret->backing));
+    read_fallback_meter(&m, &ret->fallback_meter);
     read_side(&m, "active_side", &ret->active_side);
     read_ip(&m, "vip_v4", &ret->vip_v4);
     read_ip(&m, "vip_v6", &ret->vip_v6);
     read_bool(&m, "udp6_zero_csum", &ret->udp6_zero_csum);
     skip(&m, "status");
     skip(&m, "revision");
-    if (cluster_kind_parse(kind, strlen(kind)) < 0) {
-        fail(&m, "kind", "cluster_kind", "not a kind of cluster: x86");
-    } else {
-        ret->kind = (uint8_t)cluster_kind_parse(kind, strlen(kind));
-    }
     return finish(&m, known) == RC_OK ? cluster_check(ret, err) : m.rc;
 }
 
@@ -249,9 +345,10 @@ static enum rc uplink_parse(json_t *json, size_t index, struct uplink *ret,
 enum rc rest_node_parse(json_t *json, const char *name, struct node *ret,
                         struct err *err)
 {
-    static const char *const known[] = { "name",    "cluster",  "side",
-                                         "vtep_v4", "vtep_v6",  "uplinks",
-                                         "status",  "revision", NULL };
+    static const char *const known[] = { "name",        "cluster",     "kind",
+                                         "side",        "vtep_v4",     "vtep_v6",
+                                         "fallback_v4", "fallback_v6", "uplinks",
+                                         "status",      "revision",    NULL };
     struct members m = { .json = json, .path = "", .err = err };
     json_t *uplinks;
     json_t *item;
@@ -259,11 +356,16 @@ enum rc rest_node_parse(json_t *json, const char *name, struct node *ret,
 
     memset(ret, 0, sizeof(*ret));
     ret->side = 'a';
+    ret->kind = DEVICE_X86;
     read_name(&m, name, ret->name, sizeof(ret->name));
     read_text(&m, "cluster", ret->cluster, sizeof(ret->cluster));
+    read_kind(&m, "kind", "node_kind", "not a kind of node: x86, soft-h, tofino, bmv2",
+              device_kind_parse, &ret->kind);
     read_side(&m, "side", &ret->side);
     read_ip(&m, "vtep_v4", &ret->vtep_v4);
     read_ip(&m, "vtep_v6", &ret->vtep_v6);
+    read_ip(&m, "fallback_v4", &ret->fallback_v4);
+    read_ip(&m, "fallback_v6", &ret->fallback_v6);
     skip(&m, "status");
     skip(&m, "revision");
     uplinks = member(&m, "uplinks", JSON_ARRAY, "not an array");
@@ -316,6 +418,19 @@ json_t *rest_region_json(const struct region *r)
     return json;
 }
 
+static json_t *policers_json(const struct policer *p)
+{
+    json_t *json = json_object();
+
+    for (unsigned i = 0; i < FALLBACK_CLASSES; i++) {
+        json_object_set_new(json, fallback_class_name(i),
+                            json_pack("{s:I, s:I}", "rate_bps",
+                                      (json_int_t)p[i].rate_bps, "burst_bytes",
+                                      (json_int_t)p[i].burst_bytes));
+    }
+    return json;
+}
+
 json_t *rest_cluster_json(const struct cluster *c)
 {
     json_t *json = json_object();
@@ -326,6 +441,13 @@ json_t *rest_cluster_json(const struct cluster *c)
     add_ip(json, "vip_v4", &c->vip_v4);
     add_ip(json, "vip_v6", &c->vip_v6);
     json_object_set_new(json, "udp6_zero_csum", json_boolean(c->udp6_zero_csum));
+    if (c->kind == CLUSTER_XGW_H) {
+        json_object_set_new(json, "backing", json_string(c->backing));
+        json_object_set_new(json, "fallback_meter",
+                            json_pack("{s:o, s:o}", "node",
+                                      policers_json(c->fallback_meter.node), "tenant",
+                                      policers_json(c->fallback_meter.tenant)));
+    }
     return json;
 }
 
@@ -355,9 +477,12 @@ json_t *rest_node_json(const struct node *n)
 
     json_object_set_new(json, "name", json_string(n->name));
     json_object_set_new(json, "cluster", json_string(n->cluster));
+    json_object_set_new(json, "kind", json_string(device_kind_name(n->kind)));
     json_object_set_new(json, "side", json_stringn(&n->side, 1));
     add_ip(json, "vtep_v4", &n->vtep_v4);
     add_ip(json, "vtep_v6", &n->vtep_v6);
+    add_ip(json, "fallback_v4", &n->fallback_v4);
+    add_ip(json, "fallback_v6", &n->fallback_v6);
     for (unsigned i = 0; i < n->uplink_count; i++) {
         json_array_append_new(uplinks, uplink_json(&n->uplinks[i]));
     }

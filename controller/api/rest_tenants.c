@@ -211,7 +211,8 @@ static void no_tenant(struct rest_request *r, uint32_t vni)
     rest_problem(r, &err);
 }
 
-static void list_entries(struct rest_request *r, enum table_id table)
+/* Keys of the table have at most `key_most` bytes (proto/model/entry.h). */
+static void list_entries(struct rest_request *r, enum table_id table, uint8_t key_most)
 {
     struct buf text = BUF_INIT;
     struct rest_page page;
@@ -222,7 +223,7 @@ static void list_entries(struct rest_request *r, enum table_id table)
     uint32_t n = 0;
     bool more;
 
-    if (!rest_path_vni(r, &vni) || !rest_page_read(r, 1, ENTRY_KEY_MAX, &page)) {
+    if (!rest_path_vni(r, &vni) || !rest_page_read(r, 1, key_most, &page)) {
         return;
     }
     if (vni_revision(r, vni) == 0) {
@@ -250,6 +251,7 @@ static void print_tenant(const struct tenant_status *t, struct buf *to)
     e.tenant.flags = t->flags;
     memcpy(e.tenant.cluster, t->cluster, sizeof(e.tenant.cluster));
     memcpy(e.tenant.name, t->name, sizeof(e.tenant.name));
+    memcpy(e.tenant.h_home, t->h_home, sizeof(e.tenant.h_home));
     entry_print_json(&e, ENTRY_PUT, to);
     to->len -= !buf_failed(to); /* the brace */
     buf_printf(to, ",\"routes\":%u,\"vms\":%u,\"revision\":%llu}", t->route_count,
@@ -357,7 +359,7 @@ void rest_delete_tenant(struct rest_request *r)
 
 void rest_list_routes(struct rest_request *r)
 {
-    list_entries(r, TABLE_VXLAN_ROUTE);
+    list_entries(r, TABLE_VXLAN_ROUTE, 18);
 }
 
 void rest_get_route(struct rest_request *r)
@@ -377,7 +379,7 @@ void rest_delete_route(struct rest_request *r)
 
 void rest_list_vms(struct rest_request *r)
 {
-    list_entries(r, TABLE_VM_NC);
+    list_entries(r, TABLE_VM_NC, 17);
 }
 
 void rest_get_vm(struct rest_request *r)

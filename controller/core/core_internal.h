@@ -385,6 +385,7 @@ struct session {
     uint64_t id;
     char device_id[DEVICE_ID_MAX + 1];
     struct device *device; /* after a good HELLO */
+    uint8_t device_kind;   /* as it said */
     struct group *group;
     struct sync *sync;
     struct blob *config;
@@ -516,5 +517,7 @@ struct tenant_row {
     const char *cluster; /* not terminated */
     uint8_t name_len;
     const char *name;
+    uint8_t h_home_len; /* 0: none */
+    const char *h_home;
 };
 bool tenant_row_of(const struct rows *rows, struct tenant_row *ret);

@@ -224,7 +224,8 @@ static const char *address_owner(const struct objects *o, const struct ip *ip,
         const struct node *x = &o->nodes[i];
 
         if ((!self_is_node || strcmp(x->name, self) != 0) &&
-            (same_address(ip, &x->vtep_v4) || same_address(ip, &x->vtep_v6))) {
+            (same_address(ip, &x->vtep_v4) || same_address(ip, &x->vtep_v6) ||
+             same_address(ip, &x->fallback_v4) || same_address(ip, &x->fallback_v6))) {
             return x->name;
         }
     }
@@ -267,17 +268,28 @@ static enum rc check_cluster(const struct core *c, const struct cluster *x,
 static enum rc check_node(const struct core *c, const struct node *x, struct err *err)
 {
     const struct objects *o = &c->tip_objects;
+    const struct cluster *cluster;
     enum rc rc = node_check(x, err);
 
     if (rc) {
         return rc;
     }
-    if (!objects_cluster(o, x->cluster)) {
+    cluster = objects_cluster(o, x->cluster);
+    if (!cluster) {
         return err_field(err, RC_INVALID, "cluster", "unknown_cluster",
                          "node %s: there is no cluster '%s'", x->name, x->cluster);
     }
+    if (device_kind_cluster(x->kind) != cluster->kind) {
+        return err_field(err, RC_INVALID, "kind", "kind_fits_cluster",
+                         "node %s: a node of kind %s fits no cluster of kind %s",
+                         x->name, device_kind_name(x->kind),
+                         cluster_kind_name(cluster->kind));
+    }
     rc = check_address(o, &x->vtep_v4, "vtep_v4", x->name, true, err);
-    return rc ? rc : check_address(o, &x->vtep_v6, "vtep_v6", x->name, true, err);
+    rc = rc ? rc : check_address(o, &x->vtep_v6, "vtep_v6", x->name, true, err);
+    rc = rc ? rc : check_address(o, &x->fallback_v4, "fallback_v4", x->name, true, err);
+    return rc ? rc
+              : check_address(o, &x->fallback_v6, "fallback_v6", x->name, true, err);
 }
 
 static enum rc check_delete_cluster(const struct core *c, const char *name,

@@ -95,6 +95,8 @@ bool tenant_row_of(const struct rows *rows, struct tenant_row *ret)
     ret->cluster = (const char *)row.value + 2;
     ret->name_len = row.value[2 + ret->cluster_len];
     ret->name = ret->cluster + ret->cluster_len + 1;
+    ret->h_home_len = (uint8_t)ret->name[ret->name_len];
+    ret->h_home = ret->name + ret->name_len + 1;
     return true;
 }
 
@@ -124,11 +126,13 @@ static struct rows *project_vni(const struct rows *tenant, uint32_t vni)
     struct rows_step step = { 0 };
     struct rows_change counts;
     struct rows *made;
+    uint8_t value[2] = { 0 };
 
     if (!tenant_row_of(tenant, &row)) {
         return NULL;
     }
-    step.row = (struct row){ .key = &row.flags, .value = &row.flags, .value_len = 1 };
+    value[0] = row.flags;
+    step.row = (struct row){ .key = value, .value = value, .value_len = sizeof(value) };
     core_must(!rows_edit(NULL, TABLE_VNI, vni, &step, 1, &made, &counts));
     return made;
 }

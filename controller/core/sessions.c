@@ -116,7 +116,6 @@ static enum rc check_hello(const struct core *c, const struct session *s,
                            struct err *err)
 {
     const struct node *node = objects_node(&c->objects, s->device_id);
-    const struct cluster *cluster;
 
     if (strcmp(h->device_id, s->device_id) != 0) {
         return err_set(err, RC_DENIED, "it says it is %s, its certificate %s",
@@ -130,11 +129,9 @@ static enum rc check_hello(const struct core *c, const struct session *s,
                        (unsigned long long)h->term_seen,
                        (unsigned long long)c->config.term);
     }
-    cluster = objects_cluster(&c->objects, node->cluster);
-    /* Kinds of clusters and of their devices have the same numbers. */
-    if (!cluster || cluster->kind != h->device_kind) {
-        return err_set(err, RC_CONFLICT, "device kind %u does not fit cluster %s",
-                       h->device_kind, node->cluster);
+    if (node->kind != h->device_kind) {
+        return err_set(err, RC_CONFLICT, "it is a device of kind %s, its node is %s",
+                       device_kind_name(h->device_kind), device_kind_name(node->kind));
     }
     *ret = node;
     return RC_OK;
@@ -193,6 +190,7 @@ static void hello(struct core *c, struct session *s, const struct agent_hello *h
     s->group = group_find(c, node->cluster);
     s->group->session_count++;
     s->hello_id = h->hello_id;
+    s->device_kind = h->device_kind;
     s->asked_ms = 0;
     blob_unref(s->config);
     s->config = make_config(c, node);
@@ -322,6 +320,10 @@ void sessions_objects_changed(struct core *c)
         }
         if (strcmp(node->cluster, s->group->name) != 0) {
             session_end(c, s, RC_CONFLICT, "its node belongs to another cluster now");
+            continue;
+        }
+        if (node->kind != s->device_kind) {
+            session_end(c, s, RC_CONFLICT, "its node is of another kind now");
             continue;
         }
         config = make_config(c, node);

@@ -25,6 +25,7 @@
 
 #include "proto/base/blob.h"
 #include "proto/model/batch.h"
+#include "proto/model/object.h"
 #include "proto/model/table_set.h"
 
 #define DEVICE_ID_MAX  63
@@ -33,8 +34,6 @@
 #define SESSION_WINDOW 64   /* batches; each at most BATCH_MAX_BYTES */
 #define BATCH_SEND_BYTES                                                               \
     (128u << 10) /* a message; gRPC is quickest from 32 to 256 KiB */
-
-enum device_kind { DEVICE_X86 = 1 };
 
 enum agent_msg_kind {
     AGENT_HELLO = 1,
@@ -45,10 +44,10 @@ enum agent_msg_kind {
 
 struct agent_hello {
     char device_id[DEVICE_ID_MAX + 1];
-    uint8_t device_kind;
-    uint64_t term_seen; /* the highest term the data plane accepted */
-    uint64_t boot_id;   /* of the data plane process; 0 = no data plane now */
-    uint64_t applied;   /* revision */
+    uint8_t device_kind; /* enum device_kind of object.h */
+    uint64_t term_seen;  /* the highest term the data plane accepted */
+    uint64_t boot_id;    /* of the data plane process; 0 = no data plane now */
+    uint64_t applied;    /* revision */
     bool ready;
     bool believed; /* roots are maintained, not read back since the agent started */
     uint64_t config_digest;

@@ -3,23 +3,29 @@
  *
  * Packed form (canonical: equal entries are equal bytes; all numbers big-endian):
  *
- *   key    tenant, vni    (nothing: the VNI is the key)
+ *   key    tenant, vni, meter   (nothing: the VNI is the key)
  *          vxlan_route    tag(4|6) address(4|16) length(1)
  *          vm_nc          tag(4|6) address(4|16)
- *   value  tenant         flags(1) n(1) cluster(n) m(1) name(m)
- *          vni            flags(1)
+ *          acl            priority(2) tag(4|6) src(4|16) length(1) dst(4|16) length(1)
+ *                         has_proto(0|1) proto(1) sport(2) to(2) dport(2) to(2)
+ *   value  tenant         flags(1) n(1) cluster(n) m(1) name(m) k(1) h_home(k)
+ *          vni            flags(1) half(1)
  *          vxlan_route    scope(1), then by scope
- *                         local, internet: nothing
+ *                         local, internet, fallback: nothing
  *                         peer: vni(3)
  *                         idc, region, derived: tag(1) endpoint(4|16) vni(3)
  *                         service: n(1) name(n)
  *          vm_nc          tag(4|6) nc(4|16) has_mac(0|1) mac(0|6)
+ *          acl            action(1): 1 permit, 2 deny
+ *          meter          committed(8) peak(8) committed_burst(4) peak_burst(4)
  *
- * Keys of one table sort by memcmp as (family, address, length).  The address is
+ * Keys of one table sort by memcmp: routes and VMs as (family, address, length), rules
+ * as (priority, family, source, destination, …), the weakest first.  The address is
  * stored whole so that a prefix's covering and covered routes are neighbours.
  *
  * `tenant` exists at the controller only; the `vni` row of a device is derived from it,
- * and so is a route of scope `derived` from a peer that lives in another group.
+ * and so are routes of scope `derived`, from a peer that lives in another group, and
+ * `fallback`, on XGW-H in the place of one that only XGW-x86 answers.
  * Values only: nothing here allocates or remembers.
  */
 #pragma once
@@ -42,6 +48,8 @@ enum table_id {
     TABLE_VNI = 1,
     TABLE_VXLAN_ROUTE = 2,
     TABLE_VM_NC = 3,
+    TABLE_ACL = 4,   /* XGW-H only */
+    TABLE_METER = 5, /* XGW-H only */
     TABLE_COUNT
 };
 
@@ -53,15 +61,75 @@ enum route_scope {
     SCOPE_REGION = 5,  /* to `endpoint` with `vni` */
     SCOPE_SERVICE = 6, /* `service` */
     SCOPE_DERIVED = 7, /* a peer whose home is another group: `endpoint` and `vni` */
+    /* XGW-H only: to XGW-x86 (meter class `service`), whatever route covers it.  It
+     * stands where a route was left off that a resident one covers. */
+    SCOPE_FALLBACK = 8,
     SCOPE_COUNT
 };
 
 enum {
     VNI_INTERNET = 1 << 0,   /* the tenant has internet traffic (SNAT, EIP) */
-    VNI_ACL = 1 << 1,        /* the ACL table holds rules of it */
+    VNI_ACL = 1 << 1,        /* derived: the ACL table holds rules of it */
     VNI_INNER_VLAN = 1 << 2, /* inner 802.1Q tags pass (RFC 7348 section 6.1) */
-    VNI_FLAGS = 7
+    VNI_FLAGS = 7,
+    TENANT_FLAGS = VNI_INTERNET | VNI_INNER_VLAN, /* what a tenant row may say */
 };
+
+/* Which half of an XGW-H holds a VNI's routes and VM-NC entries (FORWARDING.md,
+ * Folding); the numbers of agent/xgwh's enum phys_half.  0 on kinds without halves. */
+enum vni_half {
+    VNI_HALF_0 = 0,
+    VNI_HALF_1 = 1,
+    VNI_HALF_BY_DST = 2, /* routes in both, VM-NC by the lowest bit of the address */
+    VNI_HALF_COUNT
+};
+
+/* An access rule of the arriving VNI.  Of the rules that match a packet the one with
+ * the highest priority decides, and of several with that priority a deny; none
+ * matches: permit. */
+enum acl_action { ACL_PERMIT = 1, ACL_DENY = 2 };
+
+#define ACL_PRIORITY_MAX 65535 /* 1 to this */
+
+struct port_range {
+    uint16_t first; /* both ends are inside; 0-65535: any port */
+    uint16_t last;
+};
+
+/* `src` and `dst` are of one family, and the rule matches packets of that family
+ * alone.  Ports are of TCP and UDP only.  A rule that names ports matches no fragment
+ * but the first, for the others carry none. */
+struct acl_match {
+    struct prefix src;
+    struct prefix dst;
+    bool has_proto; /* false: any, and `proto` is 0 */
+    uint8_t proto;  /* IANA number; of IPv6 the upper layer's */
+    struct port_range sport;
+    struct port_range dport;
+};
+
+#define IP_PROTO_ICMP   1
+#define IP_PROTO_TCP    6
+#define IP_PROTO_UDP    17
+#define IP_PROTO_ICMPV6 58
+
+/* A two rate three colour marker (RFC 2698), colour-blind; red is dropped, yellow and
+ * green pass.  What counts is the packet as it arrives, from its outer Ethernet header
+ * on, for that is what the chip counts.  Rates are bit/s, bursts bytes;
+ * committed <= peak in both. */
+struct meter {
+    uint64_t committed_bps; /* 0 to METER_BPS_MAX */
+    uint64_t peak_bps;      /* 1 to METER_BPS_MAX */
+    uint32_t committed_burst;
+    uint32_t peak_burst;
+};
+
+/* More than a chip carries (6.4 Tbit/s), and exact in a JSON number. */
+#define METER_BPS_MAX UINT64_C(10000000000000)
+/* A bucket smaller than the largest frame could never pass it (RFC 2698, section 3):
+ * 9,216 bytes of IP (UPLINK_MTU_MAX) and its Ethernet header, rounded up. */
+#define METER_BURST_MIN 9600
+#define METER_BURST_MAX UINT32_C(1073741824) /* 1 GiB; a guess */
 
 #define CLUSTER_NAME_MAX 31 /* letters, digits, '-', '.', '_'; starts with a letter */
 #define SERVICE_NAME_MAX 31 /* the same */
@@ -82,9 +150,11 @@ struct entry {
             uint8_t flags;
             char cluster[CLUSTER_NAME_MAX + 1]; /* x86 home */
             char name[TENANT_NAME_MAX + 1];
+            char h_home[CLUSTER_NAME_MAX + 1]; /* "": none */
         } tenant;
         struct {
             uint8_t flags;
+            uint8_t half; /* enum vni_half */
         } vni_row;
         struct {
             struct prefix dst;
@@ -96,12 +166,18 @@ struct entry {
             bool has_mac;
             uint8_t mac[6];
         } vm_nc;
+        struct {
+            uint16_t priority;
+            uint8_t action; /* enum acl_action */
+            struct acl_match match;
+        } acl;
+        struct meter meter;
     };
 };
 
-/* Longest packed key and value of any table. */
-#define ENTRY_KEY_MAX   18
-#define ENTRY_VALUE_MAX 97
+/* Longest packed key and value of any table: acl's and tenant's. */
+#define ENTRY_KEY_MAX   47
+#define ENTRY_VALUE_MAX 129
 
 /* A packed entry; borrows the bytes it points to.  Key and value need not adjoin. */
 struct row {
@@ -113,12 +189,14 @@ struct row {
 
 const char *table_name(enum table_id table);   /* "vxlan_route", … */
 int table_parse(const char *name, size_t len); /* -1 if unknown */
+const char *acl_action_name(unsigned action);  /* "permit", "deny"; "unknown" */
 const char *scope_name(enum route_scope scope);
 int scope_parse(const char *name, size_t len); /* -1 if unknown */
 
 /* Checks every rule that one entry alone can break: VNI range, host bits, family
  * mismatches, names, a peer to itself, addresses that can be no VM, NC or endpoint
- * (unspecified, multicast, loopback).  RC_INVALID or RC_RANGE with field and rule. */
+ * (unspecified, multicast, loopback), ports without TCP or UDP, meters that could pass
+ * nothing.  RC_INVALID or RC_RANGE with field and rule. */
 enum rc entry_check(const struct entry *e, struct err *err);
 /* The rules of table, VNI and key alone: all that a delete says. */
 enum rc entry_check_key(const struct entry *e, struct err *err);

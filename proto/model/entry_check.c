@@ -15,11 +15,41 @@ enum rc check_vni(uint32_t vni, const char *field, struct err *err)
     return RC_OK;
 }
 
-enum rc check_flags(uint8_t flags, struct err *err)
+enum rc check_flags(uint8_t flags, uint8_t allowed, struct err *err)
 {
     if (flags & ~VNI_FLAGS) {
         return err_field(err, RC_INVALID, "flags", "flag_known",
                          "flags 0x%02x: only 0x%02x are known", flags, VNI_FLAGS);
+    }
+    if (flags & ~allowed) {
+        return err_field(err, RC_INVALID, "flags", "flag_derived",
+                         "flags: acl is not set by hand: it follows from acl entries");
+    }
+    return RC_OK;
+}
+
+enum rc check_prefix(const struct prefix *p, const char *field, struct err *err)
+{
+    if (p->addr.family != IP_V4 && p->addr.family != IP_V6) {
+        return err_field(err, RC_INVALID, field, "family", "%s: no address", field);
+    }
+    if (p->len > ip_size(&p->addr) * 8) {
+        return err_field(err, RC_RANGE, field, "prefix_length",
+                         "%s: prefix length %u: not in 0-%u", field, p->len,
+                         ip_size(&p->addr) * 8);
+    }
+    if (prefix_has_host_bits(p)) {
+        struct prefix masked = *p;
+        char text[PREFIX_TEXT_MAX];
+
+        prefix_mask(&masked);
+        prefix_print(&masked, text);
+        return err_field(err, RC_INVALID, field, "host_bits",
+                         "%s: has host bits set; it is %s", field, text);
+    }
+    if (prefix_is_v4_mapped(p)) {
+        return err_field(err, RC_INVALID, field, "family_mismatch",
+                         "%s: lies under ::ffff:0:0/96; write it as IPv4", field);
     }
     return RC_OK;
 }

@@ -151,6 +151,7 @@ static enum rc read_cell(struct fields *f, unsigned id, const struct field_text 
     f->present |= 1u << id;
     switch (field_types[id].kind) {
     case KIND_NUMBER:
+    case KIND_WIDE:
         return field_read_number(id, cell->p, cell->len, &f->number[id], err);
     case KIND_FLAGS:
         return read_flags(cell, &f->flags, err);

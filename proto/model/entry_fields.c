@@ -25,6 +25,19 @@ const struct field_type field_types[FIELD_COUNT] = {
     [FIELD_VM] = FIELD("vm", KIND_TEXT),
     [FIELD_NC] = FIELD("nc", KIND_TEXT),
     [FIELD_MAC] = FIELD("mac", KIND_TEXT),
+    [FIELD_H_HOME] = FIELD("h_home", KIND_TEXT),
+    [FIELD_HALF] = FIELD("half", KIND_TEXT),
+    [FIELD_PRIORITY] = FIELD("priority", KIND_NUMBER),
+    [FIELD_SRC] = FIELD("src", KIND_TEXT),
+    [FIELD_DST] = FIELD("dst", KIND_TEXT),
+    [FIELD_PROTO] = FIELD("proto", KIND_TEXT),
+    [FIELD_SPORT] = FIELD("sport", KIND_TEXT),
+    [FIELD_DPORT] = FIELD("dport", KIND_TEXT),
+    [FIELD_ACTION] = FIELD("action", KIND_TEXT),
+    [FIELD_COMMITTED_BPS] = FIELD("committed_bps", KIND_WIDE),
+    [FIELD_PEAK_BPS] = FIELD("peak_bps", KIND_WIDE),
+    [FIELD_COMMITTED_BURST] = FIELD("committed_burst", KIND_NUMBER),
+    [FIELD_PEAK_BURST] = FIELD("peak_burst", KIND_NUMBER),
 };
 
 static const struct {
@@ -83,16 +96,18 @@ enum rc field_begin(struct fields *f, const char *name, size_t len, unsigned *re
     return RC_OK;
 }
 
-enum rc field_read_number(enum field_id id, const char *p, size_t len, uint32_t *ret,
+enum rc field_read_number(enum field_id id, const char *p, size_t len, uint64_t *ret,
                           struct err *err)
 {
+    const uint64_t max =
+        field_types[id].kind == KIND_WIDE ? FIELD_WIDE_MAX : UINT32_MAX;
     const char *name = field_types[id].name;
     uint64_t v = 0;
 
     for (size_t i = 0; i < len; i++) {
         if (p[i] < '0' || p[i] > '9') {
             len = 0; /* no number */
-        } else if (v <= UINT32_MAX) {
+        } else if (v <= max) {
             v = v * 10 + (uint64_t)(p[i] - '0');
         }
     }
@@ -102,11 +117,11 @@ enum rc field_read_number(enum field_id id, const char *p, size_t len, uint32_t 
                          "zeros",
                          name);
     }
-    if (v > UINT32_MAX) {
-        return err_field(err, RC_RANGE, name, "number_range", "%s: more than %u", name,
-                         UINT32_MAX);
+    if (v > max) {
+        return err_field(err, RC_RANGE, name, "number_range", "%s: more than %llu",
+                         name, (unsigned long long)max);
     }
-    *ret = (uint32_t)v;
+    *ret = v;
     return RC_OK;
 }
 
@@ -165,13 +180,37 @@ enum rc field_read_ip(const struct fields *f, enum field_id id, struct ip *ret,
     return rc ? field_blame(id, rc, err) : RC_OK;
 }
 
-enum rc field_read_vni(const struct fields *f, enum field_id id, uint32_t *ret,
-                       struct err *err)
+enum rc field_read_prefix(const struct fields *f, enum field_id id, struct prefix *ret,
+                          struct err *err)
+{
+    enum rc rc = field_require(f, id, err);
+
+    if (rc != RC_OK) {
+        return rc;
+    }
+    rc = prefix_parse(f->text[id].p, f->text[id].len, ret, err);
+    return rc ? field_blame(id, rc, err) : RC_OK;
+}
+
+enum rc field_read_wide(const struct fields *f, enum field_id id, uint64_t *ret,
+                        struct err *err)
 {
     enum rc rc = field_require(f, id, err);
 
     if (rc == RC_OK) {
         *ret = f->number[id];
+    }
+    return rc;
+}
+
+enum rc field_read_u32(const struct fields *f, enum field_id id, uint32_t *ret,
+                       struct err *err)
+{
+    uint64_t wide = 0;
+    enum rc rc = field_read_wide(f, id, &wide, err);
+
+    if (rc == RC_OK) {
+        *ret = (uint32_t)wide;
     }
     return rc;
 }
@@ -229,15 +268,16 @@ enum rc fields_to_entry(const struct fields *f, enum entry_op *ret_op,
         rc = read_op(f, &op, err);
     }
     if (rc == RC_OK) {
-        rc = field_read_vni(f, FIELD_VNI, &e.vni, err);
+        rc = field_read_u32(f, FIELD_VNI, &e.vni, err);
     }
     if (rc != RC_OK) {
         return rc;
     }
     table = table_parse(f->text[FIELD_TABLE].p, f->text[FIELD_TABLE].len);
     if (table < 0) {
-        return err_field(err, RC_INVALID, "table", "table_known",
-                         "table: not one of tenant, vni, vxlan_route, vm_nc");
+        return err_field(
+            err, RC_INVALID, "table", "table_known",
+            "table: not one of tenant, vni, vxlan_route, vm_nc, acl, meter");
     }
     type = table_type_of((unsigned)table);
     e.table = (uint8_t)table;
@@ -283,9 +323,9 @@ void field_print_text(enum field_id id, const char *text, struct buf *to)
     buf_u8(to, '"');
 }
 
-void field_print_number(enum field_id id, uint32_t number, struct buf *to)
+void field_print_number(enum field_id id, uint64_t number, struct buf *to)
 {
-    char digits[10];
+    char digits[20];
     unsigned at = sizeof(digits);
 
     do {
@@ -301,6 +341,14 @@ void field_print_ip(enum field_id id, const struct ip *ip, struct buf *to)
     char text[IP_TEXT_MAX];
 
     ip_print(ip, text);
+    field_print_text(id, text, to);
+}
+
+void field_print_prefix(enum field_id id, const struct prefix *p, struct buf *to)
+{
+    char text[PREFIX_TEXT_MAX];
+
+    prefix_print(p, text);
     field_print_text(id, text, to);
 }
 

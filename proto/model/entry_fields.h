@@ -27,10 +27,30 @@ enum field_id {
     FIELD_VM,
     FIELD_NC,
     FIELD_MAC,
+    FIELD_H_HOME,
+    FIELD_HALF,
+    FIELD_PRIORITY,
+    FIELD_SRC,
+    FIELD_DST,
+    FIELD_PROTO,
+    FIELD_SPORT,
+    FIELD_DPORT,
+    FIELD_ACTION,
+    FIELD_COMMITTED_BPS,
+    FIELD_PEAK_BPS,
+    FIELD_COMMITTED_BURST,
+    FIELD_PEAK_BURST,
     FIELD_COUNT
 };
 
-enum field_kind { KIND_TEXT, KIND_NUMBER, KIND_FLAGS };
+enum field_kind {
+    KIND_TEXT,
+    KIND_NUMBER, /* at most UINT32_MAX */
+    KIND_WIDE,   /* at most FIELD_WIDE_MAX */
+    KIND_FLAGS
+};
+
+#define FIELD_WIDE_MAX ((UINT64_C(1) << 53) - 1) /* exact in everybody's JSON */
 
 struct field_type {
     const char *name;
@@ -46,7 +66,7 @@ struct field_text {
 
 struct fields {
     uint32_t present; /* 1 << enum field_id */
-    uint32_t number[FIELD_COUNT];
+    uint64_t number[FIELD_COUNT];
     struct field_text text[FIELD_COUNT];
     uint8_t flags;
 };
@@ -61,9 +81,9 @@ static inline bool field_has(const struct fields *f, enum field_id id)
 enum rc field_begin(struct fields *f, const char *name, size_t len, unsigned *ret_id,
                     struct err *err);
 
-/* Decimal, no sign, no leading zero, at most UINT32_MAX: RC_INVALID (rule "number") or
- * RC_RANGE (rule "number_range"). */
-enum rc field_read_number(enum field_id id, const char *p, size_t len, uint32_t *ret,
+/* Decimal, no sign, no leading zero, at most what its kind allows: RC_INVALID (rule
+ * "number") or RC_RANGE (rule "number_range"). */
+enum rc field_read_number(enum field_id id, const char *p, size_t len, uint64_t *ret,
                           struct err *err);
 /* One flag by name: sets its bit.  Rules "flag_known", "flag_repeated". */
 enum rc field_read_flag(const char *p, size_t len, uint8_t *flags, struct err *err);
@@ -72,8 +92,13 @@ enum rc field_read_flag(const char *p, size_t len, uint8_t *flags, struct err *e
 enum rc field_require(const struct fields *f, enum field_id id, struct err *err);
 enum rc field_read_ip(const struct fields *f, enum field_id id, struct ip *ret,
                       struct err *err);
-enum rc field_read_vni(const struct fields *f, enum field_id id, uint32_t *ret,
+enum rc field_read_prefix(const struct fields *f, enum field_id id, struct prefix *ret,
+                          struct err *err);
+/* Of KIND_NUMBER: a VNI or another number of 32 bits. */
+enum rc field_read_u32(const struct fields *f, enum field_id id, uint32_t *ret,
                        struct err *err);
+enum rc field_read_wide(const struct fields *f, enum field_id id, uint64_t *ret,
+                        struct err *err);
 enum rc field_read_name(const struct fields *f, enum field_id id, char *to, size_t max,
                         struct err *err);
 
@@ -91,6 +116,7 @@ enum rc fields_to_entry(const struct fields *f, enum entry_op *ret_op,
 
 /* For the printers: ,"name":"text" and ,"name":number.  `text` is escaped. */
 void field_print_text(enum field_id id, const char *text, struct buf *to);
-void field_print_number(enum field_id id, uint32_t number, struct buf *to);
+void field_print_number(enum field_id id, uint64_t number, struct buf *to);
 void field_print_ip(enum field_id id, const struct ip *ip, struct buf *to);
+void field_print_prefix(enum field_id id, const struct prefix *p, struct buf *to);
 void field_print_flags(uint8_t flags, struct buf *to); /* nothing when none is set */

@@ -81,6 +81,7 @@ static enum rc read_field(struct json_scan *s, struct fields *f, struct err *err
     }
     switch (field_types[id].kind) {
     case KIND_NUMBER:
+    case KIND_WIDE:
         return read_number(s, f, id, err);
     case KIND_FLAGS:
         return read_flags(s, f, err);

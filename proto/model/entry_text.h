@@ -3,7 +3,8 @@
  *
  * One JSON object a line, keys in any order, unknown or repeated keys refused:
  *
- *   {"table":"tenant","vni":100,"cluster":"x86-1","name":"acme","flags":["internet"]}
+ *   {"table":"tenant","vni":100,"cluster":"x86-1","h_home":"h-1","name":"acme",
+ *    "flags":["internet"]}                       (h_home, name and flags are optional)
  *   {"table":"vxlan_route","vni":100,"prefix":"10.0.0.0/24","scope":"local"}
  *   {"table":"vxlan_route","vni":100,"prefix":"10.1.0.0/16","scope":"peer","peer_vni":7}
  *   {"table":"vxlan_route","vni":100,"prefix":"0.0.0.0/0","scope":"internet"}
@@ -13,11 +14,19 @@
  *    "service":"dns"}
  *   {"table":"vm_nc","vni":100,"vm":"10.0.0.5","nc":"172.16.1.1",
  *    "mac":"02:00:00:00:00:05"}                             (mac is optional)
+ *   {"table":"acl","vni":100,"priority":1000,"src":"10.0.0.0/8","dst":"0.0.0.0/0",
+ *    "proto":"tcp","dport":"443","action":"permit"}
+ *   {"table":"meter","vni":100,"committed_bps":1000000000,"peak_bps":2000000000,
+ *    "committed_burst":1250000,"peak_burst":2500000}
  *
  * "op":"put" (default) or "op":"delete"; a delete needs only the key fields.
  * CSV has a header line that names the same fields; empty cells are absent fields;
  * flags are separated by '|'.  The printer writes what the parser reads, with fields
  * in the order shown.  Flags: internet, acl, inner_vlan.
+ *
+ * acl: of src and dst one may be absent (any address of the other's family); proto is
+ * icmp, tcp, udp, icmpv6 or a decimal number, absent: any; sport and dport are "80" or
+ * "8000-8099", absent: any; action is permit or deny.
  *
  * The parser is written for import speed (a million lines a second and more): one
  * pass, no allocation, no copy.  Any thread.
@@ -34,9 +43,9 @@ enum entry_op { ENTRY_PUT = 1, ENTRY_DELETE = 2 };
 enum rc entry_parse_json(const char *line, size_t len, enum entry_op *ret_op,
                          struct entry *ret, struct err *err);
 
-/* The CSV reader remembers the header's column order; a value, 64 bytes or so. */
+/* The CSV reader remembers the header's column order; a value. */
 struct entry_csv {
-    uint8_t column[24]; /* field id of each column */
+    uint8_t column[32]; /* field id of each column */
     uint8_t column_count;
 };
 enum rc entry_csv_header(struct entry_csv *csv, const char *line, size_t len,

@@ -5,27 +5,100 @@
 #include <string.h>
 #include <xxhash.h>
 
-static const char *const cluster_kinds[] = {
-    [CLUSTER_X86] = "x86",
+/* A name for each number; null where there is none. */
+struct names {
+    const char *const *at;
+    int count;
 };
 
-enum { CLUSTER_KIND_COUNT = sizeof(cluster_kinds) / sizeof(cluster_kinds[0]) };
+#define NAMES(table)                                                                   \
+    (struct names)                                                                     \
+    {                                                                                  \
+        (table), sizeof(table) / sizeof((table)[0])                                    \
+    }
 
-const char *cluster_kind_name(unsigned kind)
+static const char *name_of(struct names names, unsigned number)
 {
-    return kind < CLUSTER_KIND_COUNT && cluster_kinds[kind] ? cluster_kinds[kind]
-                                                            : "unknown";
+    return number < (unsigned)names.count && names.at[number] ? names.at[number]
+                                                              : "unknown";
 }
 
-int cluster_kind_parse(const char *name, size_t len)
+static int number_of(struct names names, const char *name, size_t len)
 {
-    for (int i = 0; i < CLUSTER_KIND_COUNT; i++) {
-        if (cluster_kinds[i] && strlen(cluster_kinds[i]) == len &&
-            memcmp(cluster_kinds[i], name, len) == 0) {
+    for (int i = 0; i < names.count; i++) {
+        if (names.at[i] && strlen(names.at[i]) == len &&
+            memcmp(names.at[i], name, len) == 0) {
             return i;
         }
     }
     return -1;
+}
+
+static const char *const cluster_kinds[] = {
+    [CLUSTER_X86] = "x86",
+    [CLUSTER_XGW_H] = "xgw-h",
+};
+
+const char *cluster_kind_name(unsigned kind)
+{
+    return name_of(NAMES(cluster_kinds), kind);
+}
+
+int cluster_kind_parse(const char *name, size_t len)
+{
+    return number_of(NAMES(cluster_kinds), name, len);
+}
+
+static const char *const device_kinds[] = {
+    [DEVICE_X86] = "x86",
+    [DEVICE_SOFT_H] = "soft-h",
+    [DEVICE_TOFINO] = "tofino",
+    [DEVICE_BMV2] = "bmv2",
+};
+
+const char *device_kind_name(unsigned kind)
+{
+    return name_of(NAMES(device_kinds), kind);
+}
+
+int device_kind_parse(const char *name, size_t len)
+{
+    return number_of(NAMES(device_kinds), name, len);
+}
+
+unsigned device_kind_cluster(unsigned kind)
+{
+    static const uint8_t clusters[] = {
+        [DEVICE_X86] = CLUSTER_X86,
+        [DEVICE_SOFT_H] = CLUSTER_XGW_H,
+        [DEVICE_TOFINO] = CLUSTER_XGW_H,
+        [DEVICE_BMV2] = CLUSTER_XGW_H,
+    };
+
+    return kind < sizeof(clusters) ? clusters[kind] : 0;
+}
+
+static const char *const fallback_classes[FALLBACK_CLASSES] = {
+    [FALLBACK_MISS] = "miss",
+    [FALLBACK_SERVICE] = "service",
+};
+
+const char *fallback_class_name(unsigned fallback_class)
+{
+    return name_of(NAMES(fallback_classes), fallback_class);
+}
+
+static struct policer policer_of(uint64_t bps)
+{
+    return (struct policer){ bps, (uint32_t)(bps / 8 / 100) }; /* 10 ms of it */
+}
+
+void fallback_meter_default(struct fallback_meter *m)
+{
+    m->node[FALLBACK_MISS] = policer_of(UINT64_C(4000000000));
+    m->node[FALLBACK_SERVICE] = policer_of(UINT64_C(40000000000));
+    m->tenant[FALLBACK_MISS] = policer_of(UINT64_C(100000000));
+    m->tenant[FALLBACK_SERVICE] = policer_of(UINT64_C(4000000000));
 }
 
 static int compare_prefixes(const void *a, const void *b)
@@ -54,7 +127,7 @@ void device_config_of(const struct region *region, const struct cluster *cluster
     memset(ret, 0, sizeof(*ret));
     memcpy(ret->node, node->name, sizeof(ret->node));
     memcpy(ret->cluster, cluster->name, sizeof(ret->cluster));
-    ret->kind = cluster->kind;
+    ret->kind = node->kind;
     ret->udp6_zero_csum = cluster->udp6_zero_csum;
     ret->vtep_v4 = node->vtep_v4;
     ret->vtep_v6 = node->vtep_v6;
@@ -67,6 +140,18 @@ void device_config_of(const struct region *region, const struct cluster *cluster
            region->underlay_source_count * sizeof(ret->underlay_sources[0]));
     ret->uplink_count = node->uplink_count;
     memcpy(ret->uplinks, node->uplinks, node->uplink_count * sizeof(ret->uplinks[0]));
+    ret->fallback_v4 = node->fallback_v4;
+    ret->fallback_v6 = node->fallback_v6;
+    ret->fallback_meter = cluster->fallback_meter;
+}
+
+void device_config_add_member(struct device_config *d, const struct node *x86)
+{
+    if (d->fallback_member_count < FALLBACK_MEMBERS_MAX &&
+        (x86->fallback_v4.family || x86->fallback_v6.family)) {
+        d->fallback_members[d->fallback_member_count++] =
+            (struct fallback_member){ x86->fallback_v4, x86->fallback_v6 };
+    }
 }
 
 uint64_t device_config_bytes_digest(const void *bytes, size_t len)

@@ -1,6 +1,6 @@
 /*
- * object - the configuration of a region as plain values: region, cluster, node, and
- * device_config, which is what one device is told of them.
+ * object - the configuration of a region as plain values: region, cluster, node and
+ * policy, and device_config, which is what one device is told of them.
  *
  * Each has a check of every rule that it can break alone, and a packed form: a kind
  * letter, a version, the fields.  Packing is canonical (equal objects are equal bytes)
@@ -43,10 +43,44 @@ struct region {
     struct prefix underlay_sources[UNDERLAY_SOURCES_MAX];
 };
 
-/* A kind of cluster is a row of a table in object.c: xgw-h and lb will be two more. */
-enum cluster_kind { CLUSTER_X86 = 1 };
-const char *cluster_kind_name(unsigned kind);         /* "x86"; "unknown" */
+/* A kind of cluster is a row of a table in object.c: lb will be one more. */
+enum cluster_kind { CLUSTER_X86 = 1, CLUSTER_XGW_H = 2 };
+const char *cluster_kind_name(unsigned kind);         /* "x86", "xgw-h"; "unknown" */
 int cluster_kind_parse(const char *name, size_t len); /* -1 if unknown */
+
+/* What a node is, and what its agent says it drives. */
+enum device_kind {
+    DEVICE_X86 = 1,    /* xgw-gateway --pipeline x86 */
+    DEVICE_SOFT_H = 2, /* xgw-gateway --pipeline h */
+    DEVICE_TOFINO = 3,
+    DEVICE_BMV2 = 4
+};
+const char *device_kind_name(unsigned kind);         /* "soft-h"; "unknown" */
+int device_kind_parse(const char *name, size_t len); /* -1 if unknown */
+unsigned device_kind_cluster(unsigned kind);         /* the cluster kind it is for; 0 */
+
+/* What passes of the packets that an XGW-H node hands to XGW-x86, in two classes (the
+ * numbers of agent/xgwh's enum phys_class): first each tenant's bucket, found by a hash
+ * of its VNI, so that one cannot spend the others' share; then the whole node's. */
+enum fallback_class {
+    FALLBACK_MISS = 0,    /* no route, or no VM-NC entry */
+    FALLBACK_SERVICE = 1, /* routes of scope internet, service, fallback */
+    FALLBACK_CLASSES
+};
+const char *fallback_class_name(unsigned fallback_class); /* "miss", "service" */
+
+/* One rate, one bucket: what is over it is dropped. */
+struct policer {
+    uint64_t rate_bps;    /* 1 to METER_BPS_MAX; what counts: see struct meter */
+    uint32_t burst_bytes; /* METER_BURST_MIN to METER_BURST_MAX */
+};
+struct fallback_meter {
+    struct policer node[FALLBACK_CLASSES];
+    struct policer tenant[FALLBACK_CLASSES]; /* of each bucket */
+};
+/* The default: services 40 Gbit/s a node and 4 a tenant, misses 4 and 0.1; bursts of
+ * 10 ms.  Guesses: a node of 3.2 Tbit/s and 0.2 permille on x86 make 0.64 Gbit/s. */
+void fallback_meter_default(struct fallback_meter *m);
 
 struct cluster {
     char name[CLUSTER_NAME_MAX + 1];
@@ -55,6 +89,9 @@ struct cluster {
     bool udp6_zero_csum; /* RFC 6935: outer UDP checksum 0 over IPv6 */
     struct ip vip_v4;    /* at least one of the two */
     struct ip vip_v6;
+    /* Of XGW-H only, else zero: the x86 cluster behind it, and what may go there. */
+    char backing[CLUSTER_NAME_MAX + 1];
+    struct fallback_meter fallback_meter;
 };
 
 /* For each family the own address and the next hop come together; at least one family.
@@ -73,17 +110,29 @@ struct uplink {
 struct node {
     char name[NODE_NAME_MAX + 1]; /* the device id of its certificate */
     char cluster[CLUSTER_NAME_MAX + 1];
+    uint8_t kind;      /* enum device_kind; fits the cluster's */
     char side;         /* 'a' or 'b' */
     struct ip vtep_v4; /* at least one of the two */
     struct ip vtep_v6;
+    /* Of x86 only: where XGW-H sends fallback packets, which have passed ACL and meter.
+     * None: this node takes none (of that family). */
+    struct ip fallback_v4;
+    struct ip fallback_v6;
     uint8_t uplink_count; /* 0: a node without ports, as in tests */
     struct uplink uplinks[UPLINKS_MAX];
 };
 
+/* A member of a fallback group: an x86 node's fallback addresses, at least one. */
+struct fallback_member {
+    struct ip v4;
+    struct ip v6;
+};
+#define FALLBACK_MEMBERS_MAX 64 /* as many as routers take next hops (CAPACITY.md) */
+
 struct device_config {
     char node[NODE_NAME_MAX + 1];
     char cluster[CLUSTER_NAME_MAX + 1];
-    uint8_t kind; /* enum cluster_kind */
+    uint8_t kind; /* enum device_kind */
     bool udp6_zero_csum;
     struct ip vtep_v4; /* with the VIPs: the addresses it accepts */
     struct ip vtep_v6;
@@ -95,7 +144,53 @@ struct device_config {
     struct prefix underlay_sources[UNDERLAY_SOURCES_MAX];
     uint8_t uplink_count;
     struct uplink uplinks[UPLINKS_MAX];
+    /* x86: its own fallback addresses, accepted beside VTEP and VIPs. */
+    struct ip fallback_v4;
+    struct ip fallback_v6;
+    /* XGW-H: nodes of the active side of the cluster behind it, in order of their
+     * names; none: what would fall back is dropped.  And the meters before that. */
+    uint8_t fallback_member_count;
+    struct fallback_member fallback_members[FALLBACK_MEMBERS_MAX];
+    struct fallback_meter fallback_meter;
 };
+
+/*
+ * Policy: where a service's entries are looked up.  XGW-x86 always has them; XGW-H has
+ * those of services that are to be there, and answers them.  A service is
+ *
+ *   local, peer, idc, region, internet   the scope of a route (VM-NC entries: local)
+ *   service                              routes of scope service, whatever its name
+ *   service:NAME                         those of this name
+ */
+#define POLICY_SERVICE_MAX (8 + SERVICE_NAME_MAX)
+#define POLICY_RULES_MAX   256
+
+enum policy_place { POLICY_XGW_X86 = 1, POLICY_XGW_H = 2 };
+const char *policy_place_name(unsigned place); /* "xgw-x86", "xgw-h"; "unknown" */
+int policy_place_parse(const char *name, size_t len);
+
+struct policy_rule {
+    char service[POLICY_SERVICE_MAX + 1];
+    uint8_t place; /* enum policy_place */
+};
+
+/* Only what differs from the default: everything on XGW-H but `internet`, which it
+ * hands on anyway. */
+struct policy {
+    uint16_t rule_count;
+    struct policy_rule rules[POLICY_RULES_MAX]; /* ascending by service, each once */
+};
+
+/* Where routes of this scope (and, of scope service, this name) are. */
+enum policy_place policy_of_route(const struct policy *p, const struct route_action *a);
+enum policy_place policy_of_service(const struct policy *p, const char *service);
+/* Sets one rule, or takes it out where it says what holds without it.  RC_FULL; what
+ * policy_check says of the service's name. */
+enum rc policy_set(struct policy *p, const char *service, enum policy_place place,
+                   struct err *err);
+/* The service of a route, as text. */
+void policy_service_name(const struct route_action *a,
+                         char ret[POLICY_SERVICE_MAX + 1]);
 
 /* Sorts the underlay sources and drops repeats.  For readers of what people write. */
 void region_sort(struct region *r);
@@ -104,12 +199,14 @@ void region_sort(struct region *r);
 enum rc region_check(const struct region *r, struct err *err);
 enum rc cluster_check(const struct cluster *c, struct err *err);
 enum rc node_check(const struct node *n, struct err *err);
+enum rc policy_check(const struct policy *p, struct err *err);
 enum rc device_config_check(const struct device_config *d, struct err *err);
 
 /* Append the canonical bytes of an object that passed its check. */
 void region_pack(const struct region *r, struct buf *to);
 void cluster_pack(const struct cluster *c, struct buf *to);
 void node_pack(const struct node *n, struct buf *to);
+void policy_pack(const struct policy *p, struct buf *to);
 void device_config_pack(const struct device_config *d, struct buf *to);
 
 /* RC_INVALID for bytes that packing could not have written; `*ret` is then untouched.
@@ -119,13 +216,18 @@ enum rc region_unpack(const void *bytes, size_t len, struct region *ret,
 enum rc cluster_unpack(const void *bytes, size_t len, struct cluster *ret,
                        struct err *err);
 enum rc node_unpack(const void *bytes, size_t len, struct node *ret, struct err *err);
+enum rc policy_unpack(const void *bytes, size_t len, struct policy *ret,
+                      struct err *err);
 enum rc device_config_unpack(const void *bytes, size_t len, struct device_config *ret,
                              struct err *err);
 
 /* What `node` of `cluster` in `region` is told: a pure function, all three checked and
- * `node->cluster` being `cluster->name`. */
+ * `node->cluster` being `cluster->name`.  An XGW-H node is then given its fallback
+ * members, in order of their names. */
 void device_config_of(const struct region *region, const struct cluster *cluster,
                       const struct node *node, struct device_config *ret);
+/* Adds an x86 node as a member, where it has a fallback address and there is room. */
+void device_config_add_member(struct device_config *d, const struct node *x86);
 
 /* XXH3-64 of the packed bytes; 0, as of no configuration, when memory is out. */
 uint64_t device_config_digest(const struct device_config *d);

@@ -66,33 +66,143 @@ static enum rc check_side(char side, const char *field, struct err *err)
     return RC_OK;
 }
 
-static enum rc check_kind(uint8_t kind, struct err *err)
+static enum rc check_kind(const char *name, unsigned kind, struct err *err)
 {
-    if (strcmp(cluster_kind_name(kind), "unknown") == 0) {
+    if (strcmp(name, "unknown") == 0) {
         return err_field(err, RC_INVALID, "kind", "kind_known", "kind %u: no such",
                          kind);
     }
     return RC_OK;
 }
 
-static enum rc check_source(const struct prefix *p, const char *field, struct err *err)
+static enum rc check_policer(const struct policer *p, const char *list,
+                             const char *name, struct err *err)
 {
-    if (p->addr.family != IP_V4 && p->addr.family != IP_V6) {
-        return err_field(err, RC_INVALID, field, "family", "%s: no address", field);
+    char field[FIELD_NAME_MAX];
+
+    if (p->rate_bps < 1 || p->rate_bps > METER_BPS_MAX) {
+        snprintf(field, sizeof(field), "%s.%s.rate_bps", list, name);
+        return err_field(
+            err, RC_RANGE, field, "meter_rate", "%s %llu: not in 1-%llu bit/s", field,
+            (unsigned long long)p->rate_bps, (unsigned long long)METER_BPS_MAX);
     }
-    if (p->len > ip_size(&p->addr) * 8) {
-        return err_field(err, RC_RANGE, field, "prefix_length", "%s: length %u", field,
-                         p->len);
-    }
-    if (prefix_has_host_bits(p)) {
-        return err_field(err, RC_INVALID, field, "host_bits", "%s: has host bits set",
-                         field);
-    }
-    if (prefix_is_v4_mapped(p)) {
-        return err_field(err, RC_INVALID, field, "family_mismatch",
-                         "%s: lies under ::ffff:0:0/96; write it as IPv4", field);
+    if (p->burst_bytes < METER_BURST_MIN || p->burst_bytes > METER_BURST_MAX) {
+        snprintf(field, sizeof(field), "%s.%s.burst_bytes", list, name);
+        return err_field(err, RC_RANGE, field, "meter_burst",
+                         "%s %u: not in %u-%u bytes", field, p->burst_bytes,
+                         METER_BURST_MIN, METER_BURST_MAX);
     }
     return RC_OK;
+}
+
+static enum rc check_fallback_meter(const struct fallback_meter *m, struct err *err)
+{
+    enum rc rc = RC_OK;
+
+    for (unsigned i = 0; rc == RC_OK && i < FALLBACK_CLASSES; i++) {
+        const char *name = fallback_class_name(i);
+
+        rc = check_policer(&m->node[i], "fallback_meter.node", name, err);
+        rc = rc ? rc : check_policer(&m->tenant[i], "fallback_meter.tenant", name, err);
+    }
+    return rc;
+}
+
+static bool policer_is_set(const struct policer *p)
+{
+    return p->rate_bps || p->burst_bytes;
+}
+
+static bool fallback_meter_is_set(const struct fallback_meter *m)
+{
+    bool is_set = false;
+
+    for (unsigned i = 0; i < FALLBACK_CLASSES; i++) {
+        is_set = is_set || policer_is_set(&m->node[i]) || policer_is_set(&m->tenant[i]);
+    }
+    return is_set;
+}
+
+/* What only XGW-H clusters say, and they must. */
+static enum rc check_backing(const struct cluster *c, struct err *err)
+{
+    enum rc rc;
+
+    if (c->kind != CLUSTER_XGW_H) {
+        const char *field = c->backing[0] ? "backing" : "fallback_meter";
+
+        if (c->backing[0] || fallback_meter_is_set(&c->fallback_meter)) {
+            return err_field(err, RC_INVALID, field, "xgw_h_only",
+                             "%s: only a cluster of kind xgw-h has one", field);
+        }
+        return RC_OK;
+    }
+    rc = name_check(c->backing, CLUSTER_NAME_MAX, "backing", err);
+    if (rc == RC_OK && strcmp(c->backing, c->name) == 0) {
+        return err_field(err, RC_INVALID, "backing", "backing_self",
+                         "backing: a cluster does not back itself");
+    }
+    return rc ? rc : check_fallback_meter(&c->fallback_meter, err);
+}
+
+/* An x86 node's fallback addresses, each apart from the VTEP of its family: it is by
+ * the address that the node knows what has passed ACL and meter. */
+static enum rc check_fallback(uint8_t kind, const struct ip *v4, const struct ip *v6,
+                              const struct ip *vtep_v4, const struct ip *vtep_v6,
+                              struct err *err)
+{
+    enum rc rc = check_pair(v4, v6, NULL, 0, "fallback", false, err);
+
+    if (rc != RC_OK) {
+        return rc;
+    }
+    for (int i = 0; i < 2; i++) {
+        const struct ip *ip = i ? v6 : v4;
+        const char *field = i ? "fallback_v6" : "fallback_v4";
+
+        if (ip->family != IP_NONE && kind != DEVICE_X86) {
+            return err_field(err, RC_INVALID, field, "x86_only",
+                             "%s: only x86 nodes take fallback packets", field);
+        }
+        if (ip->family != IP_NONE && ip_compare(ip, i ? vtep_v6 : vtep_v4) == 0) {
+            return err_field(err, RC_INVALID, field, "address_in_use",
+                             "%s: is the VTEP already", field);
+        }
+    }
+    return RC_OK;
+}
+
+static enum rc check_members(const struct device_config *d, struct err *err)
+{
+    char field[FIELD_NAME_MAX];
+    enum rc rc = RC_OK;
+
+    if (device_kind_cluster(d->kind) != CLUSTER_XGW_H) {
+        if (d->fallback_member_count || fallback_meter_is_set(&d->fallback_meter)) {
+            return err_field(err, RC_INVALID, "fallback_members", "xgw_h_only",
+                             "fallback_members: only XGW-H falls back");
+        }
+        return RC_OK;
+    }
+    if (d->fallback_member_count > FALLBACK_MEMBERS_MAX) {
+        return err_field(err, RC_RANGE, "fallback_members", "list_length",
+                         "fallback_members: more than %d", FALLBACK_MEMBERS_MAX);
+    }
+    for (unsigned i = 0; rc == RC_OK && i < d->fallback_member_count; i++) {
+        const struct fallback_member *m = &d->fallback_members[i];
+
+        if (!m->v4.family && !m->v6.family) {
+            field_at("fallback_members", i, "v4", field);
+            return err_field(err, RC_INVALID, field, "address_needed",
+                             "%s: neither an IPv4 nor an IPv6 address", field);
+        }
+        rc = check_optional_ip(&m->v4, IP_V4,
+                               field_at("fallback_members", i, "v4", field), err);
+        rc = rc ? rc
+                : check_optional_ip(&m->v6, IP_V6,
+                                    field_at("fallback_members", i, "v6", field), err);
+    }
+    return rc ? rc : check_fallback_meter(&d->fallback_meter, err);
 }
 
 static enum rc check_sources(const struct prefix *p, unsigned count, struct err *err)
@@ -105,7 +215,7 @@ static enum rc check_sources(const struct prefix *p, unsigned count, struct err 
     }
     for (unsigned i = 0; i < count; i++) {
         enum rc rc =
-            check_source(&p[i], field_at("underlay_sources", i, "", field), err);
+            check_prefix(&p[i], field_at("underlay_sources", i, "", field), err);
 
         if (rc != RC_OK) {
             return rc;
@@ -217,9 +327,10 @@ enum rc cluster_check(const struct cluster *c, struct err *err)
 {
     enum rc rc = name_check(c->name, CLUSTER_NAME_MAX, "name", err);
 
-    rc = rc ? rc : check_kind(c->kind, err);
+    rc = rc ? rc : check_kind(cluster_kind_name(c->kind), c->kind, err);
     rc = rc ? rc : check_side(c->active_side, "active_side", err);
-    return rc ? rc : check_pair(&c->vip_v4, &c->vip_v6, NULL, 0, "vip", true, err);
+    rc = rc ? rc : check_pair(&c->vip_v4, &c->vip_v6, NULL, 0, "vip", true, err);
+    return rc ? rc : check_backing(c, err);
 }
 
 enum rc node_check(const struct node *n, struct err *err)
@@ -227,8 +338,12 @@ enum rc node_check(const struct node *n, struct err *err)
     enum rc rc = name_check(n->name, NODE_NAME_MAX, "name", err);
 
     rc = rc ? rc : name_check(n->cluster, CLUSTER_NAME_MAX, "cluster", err);
+    rc = rc ? rc : check_kind(device_kind_name(n->kind), n->kind, err);
     rc = rc ? rc : check_side(n->side, "side", err);
     rc = rc ? rc : check_pair(&n->vtep_v4, &n->vtep_v6, NULL, 0, "vtep", true, err);
+    rc = rc ? rc
+            : check_fallback(n->kind, &n->fallback_v4, &n->fallback_v6, &n->vtep_v4,
+                             &n->vtep_v6, err);
     return rc ? rc : check_uplinks(n->uplinks, n->uplink_count, err);
 }
 
@@ -237,7 +352,7 @@ enum rc device_config_check(const struct device_config *d, struct err *err)
     enum rc rc = name_check(d->node, NODE_NAME_MAX, "node", err);
 
     rc = rc ? rc : name_check(d->cluster, CLUSTER_NAME_MAX, "cluster", err);
-    rc = rc ? rc : check_kind(d->kind, err);
+    rc = rc ? rc : check_kind(device_kind_name(d->kind), d->kind, err);
     rc = rc ? rc : check_pair(&d->vtep_v4, &d->vtep_v6, NULL, 0, "vtep", true, err);
     rc = rc ? rc : check_pair(&d->vip_v4, &d->vip_v6, NULL, 0, "vip", true, err);
     if (rc == RC_OK) {
@@ -245,5 +360,9 @@ enum rc device_config_check(const struct device_config *d, struct err *err)
                         false, err);
     }
     rc = rc ? rc : check_sources(d->underlay_sources, d->underlay_source_count, err);
-    return rc ? rc : check_uplinks(d->uplinks, d->uplink_count, err);
+    rc = rc ? rc : check_uplinks(d->uplinks, d->uplink_count, err);
+    rc = rc ? rc
+            : check_fallback(d->kind, &d->fallback_v4, &d->fallback_v6, &d->vtep_v4,
+                             &d->vtep_v6, err);
+    return rc ? rc : check_members(d, err);
 }

@@ -4,9 +4,16 @@
  *
  *   region   'R' 1  name icmp_v4:ip? icmp_v6:ip? sources
  *   cluster  'C' 1  name kind(1) side(1) flags(1) vip_v4:ip? vip_v6:ip?
- *   node     'N' 1  name cluster side(1) vtep_v4:ip? vtep_v6:ip? uplinks
+ *                   backing:name fallback
+ *   node     'N' 1  name cluster kind(1) side(1) vtep_v4:ip? vtep_v6:ip?
+ *                   fallback_v4:ip? fallback_v6:ip? uplinks
+ *   policy   'P' 1  count(2) { service:name place(1) }*
  *   device   'D' 1  node cluster kind(1) flags(1) vtep_v4:ip? vtep_v6:ip? vip_v4:ip?
  *                   vip_v6:ip? icmp_v4:ip? icmp_v6:ip? sources uplinks
+ *                   fallback_v4:ip? fallback_v6:ip? members fallback
+ *   fallback { rate(8) burst(4) } for node.miss, node.service, tenant.miss,
+ *            tenant.service; kinds without have zeros
+ *   members  count(1) { v4:ip? v6:ip? }*
  *   sources  count(2) { tag(4|6) address length(1) }*
  *   uplinks  count(1) { port:name addr_v4:ip? addr_v6:ip? next_hop_v4:ip?
  *                       next_hop_v6:ip? has_mac(0|1) mac(0|6) mtu(2) }*
@@ -52,6 +59,20 @@ static void pack_uplinks(const struct uplink *u, uint8_t count, struct buf *to)
     }
 }
 
+static void pack_policers(const struct policer *p, struct buf *to)
+{
+    for (unsigned i = 0; i < FALLBACK_CLASSES; i++) {
+        buf_u64(to, p[i].rate_bps);
+        buf_u32(to, p[i].burst_bytes);
+    }
+}
+
+static void pack_fallback_meter(const struct fallback_meter *m, struct buf *to)
+{
+    pack_policers(m->node, to);
+    pack_policers(m->tenant, to);
+}
+
 void region_pack(const struct region *r, struct buf *to)
 {
     pack_head('R', to);
@@ -70,6 +91,8 @@ void cluster_pack(const struct cluster *c, struct buf *to)
     buf_u8(to, c->udp6_zero_csum ? FLAG_UDP6_ZERO_CSUM : 0);
     pack_ip(&c->vip_v4, to);
     pack_ip(&c->vip_v6, to);
+    pack_name(c->backing, to);
+    pack_fallback_meter(&c->fallback_meter, to);
 }
 
 void node_pack(const struct node *n, struct buf *to)
@@ -77,10 +100,23 @@ void node_pack(const struct node *n, struct buf *to)
     pack_head('N', to);
     pack_name(n->name, to);
     pack_name(n->cluster, to);
+    buf_u8(to, n->kind);
     buf_u8(to, (uint8_t)n->side);
     pack_ip(&n->vtep_v4, to);
     pack_ip(&n->vtep_v6, to);
+    pack_ip(&n->fallback_v4, to);
+    pack_ip(&n->fallback_v6, to);
     pack_uplinks(n->uplinks, n->uplink_count, to);
+}
+
+void policy_pack(const struct policy *p, struct buf *to)
+{
+    pack_head('P', to);
+    buf_u16(to, p->rule_count);
+    for (unsigned i = 0; i < p->rule_count; i++) {
+        pack_name(p->rules[i].service, to);
+        buf_u8(to, p->rules[i].place);
+    }
 }
 
 void device_config_pack(const struct device_config *d, struct buf *to)
@@ -98,6 +134,14 @@ void device_config_pack(const struct device_config *d, struct buf *to)
     pack_ip(&d->icmp_source_v6, to);
     pack_sources(d->underlay_sources, d->underlay_source_count, to);
     pack_uplinks(d->uplinks, d->uplink_count, to);
+    pack_ip(&d->fallback_v4, to);
+    pack_ip(&d->fallback_v6, to);
+    buf_u8(to, d->fallback_member_count);
+    for (unsigned i = 0; i < d->fallback_member_count; i++) {
+        pack_ip(&d->fallback_members[i].v4, to);
+        pack_ip(&d->fallback_members[i].v6, to);
+    }
+    pack_fallback_meter(&d->fallback_meter, to);
 }
 
 /* The readers below note any damage in `in->failed` and go on harmlessly. */
@@ -185,6 +229,36 @@ static void read_uplinks(struct reader *in, struct uplink *to, uint8_t *ret_coun
     *ret_count = count;
 }
 
+static void read_policers(struct reader *in, struct policer *to)
+{
+    for (unsigned i = 0; i < FALLBACK_CLASSES; i++) {
+        to[i].rate_bps = read_u64(in);
+        to[i].burst_bytes = read_u32(in);
+    }
+}
+
+static void read_fallback_meter(struct reader *in, struct fallback_meter *to)
+{
+    read_policers(in, to->node);
+    read_policers(in, to->tenant);
+}
+
+static void read_members(struct reader *in, struct fallback_member *to,
+                         uint8_t *ret_count)
+{
+    uint8_t count = read_u8(in);
+
+    if (count > FALLBACK_MEMBERS_MAX) {
+        in->failed = true;
+        return;
+    }
+    for (unsigned i = 0; i < count && !in->failed; i++) {
+        read_optional_ip(in, &to[i].v4);
+        read_optional_ip(in, &to[i].v6);
+    }
+    *ret_count = count;
+}
+
 static enum rc check_form(const struct reader *in, const char *what, struct err *err)
 {
     if (in->failed || reader_left(in) > 0) {
@@ -194,8 +268,8 @@ static enum rc check_form(const struct reader *in, const char *what, struct err 
     return RC_OK;
 }
 
-/* A region and a device configuration are some 20 KiB: too much for a stack that a
- * caller may have made small, so these two are built on the heap. */
+/* A region, a policy and a device configuration are 10 to 30 KiB: too much for a stack
+ * that a caller may have made small, so these are built on the heap. */
 
 enum rc region_unpack(const void *bytes, size_t len, struct region *ret,
                       struct err *err)
@@ -236,6 +310,8 @@ enum rc cluster_unpack(const void *bytes, size_t len, struct cluster *ret,
     c.udp6_zero_csum = read_flag(&in, FLAG_UDP6_ZERO_CSUM);
     read_optional_ip(&in, &c.vip_v4);
     read_optional_ip(&in, &c.vip_v6);
+    read_name(&in, c.backing, CLUSTER_NAME_MAX);
+    read_fallback_meter(&in, &c.fallback_meter);
     rc = check_form(&in, "cluster", err);
     rc = rc ? rc : cluster_check(&c, err);
     if (rc == RC_OK) {
@@ -254,15 +330,54 @@ enum rc node_unpack(const void *bytes, size_t len, struct node *ret, struct err 
     read_head(&in, 'N');
     read_name(&in, n.name, NODE_NAME_MAX);
     read_name(&in, n.cluster, CLUSTER_NAME_MAX);
+    n.kind = read_u8(&in);
     n.side = (char)read_u8(&in);
     read_optional_ip(&in, &n.vtep_v4);
     read_optional_ip(&in, &n.vtep_v6);
+    read_optional_ip(&in, &n.fallback_v4);
+    read_optional_ip(&in, &n.fallback_v6);
     read_uplinks(&in, n.uplinks, &n.uplink_count);
     rc = check_form(&in, "node", err);
     rc = rc ? rc : node_check(&n, err);
     if (rc == RC_OK) {
         memcpy(ret, &n, sizeof(*ret));
     }
+    return rc;
+}
+
+static void read_rules(struct reader *in, struct policy *p)
+{
+    uint16_t count = read_u16(in);
+
+    if (count > POLICY_RULES_MAX) {
+        in->failed = true;
+        return;
+    }
+    for (unsigned i = 0; i < count && !in->failed; i++) {
+        read_name(in, p->rules[i].service, POLICY_SERVICE_MAX);
+        p->rules[i].place = read_u8(in);
+    }
+    p->rule_count = count;
+}
+
+enum rc policy_unpack(const void *bytes, size_t len, struct policy *ret,
+                      struct err *err)
+{
+    struct reader in = reader_of(bytes, len);
+    struct policy *p = calloc(1, sizeof(*p));
+    enum rc rc;
+
+    if (!p) {
+        return err_set(err, RC_NO_MEMORY, "policy: no memory");
+    }
+    read_head(&in, 'P');
+    read_rules(&in, p);
+    rc = check_form(&in, "policy", err);
+    rc = rc ? rc : policy_check(p, err);
+    if (rc == RC_OK) {
+        memcpy(ret, p, sizeof(*ret));
+    }
+    free(p);
     return rc;
 }
 
@@ -281,6 +396,10 @@ static void read_device_config(struct reader *in, struct device_config *d)
     read_optional_ip(in, &d->icmp_source_v6);
     read_sources(in, d->underlay_sources, &d->underlay_source_count);
     read_uplinks(in, d->uplinks, &d->uplink_count);
+    read_optional_ip(in, &d->fallback_v4);
+    read_optional_ip(in, &d->fallback_v6);
+    read_members(in, d->fallback_members, &d->fallback_member_count);
+    read_fallback_meter(in, &d->fallback_meter);
 }
 
 enum rc device_config_unpack(const void *bytes, size_t len, struct device_config *ret,

@@ -119,6 +119,7 @@ static inline unsigned key_len_at(enum table_id table, const uint8_t *p)
         return p[0] == IP_V4 ? 5 : 17;
     case TABLE_TENANT:
     case TABLE_VNI:
+    case TABLE_METER:
         return 0;
     default: {
         struct row row = { 0 }; /* a table that came later: the general way */

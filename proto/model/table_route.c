@@ -18,6 +18,7 @@ static const struct {
     [SCOPE_REGION] = { "region", CARRY_ENDPOINT },
     [SCOPE_SERVICE] = { "service", CARRY_SERVICE },
     [SCOPE_DERIVED] = { "derived", CARRY_ENDPOINT },
+    [SCOPE_FALLBACK] = { "fallback", CARRY_NOTHING },
 };
 
 static bool scope_is_known(unsigned scope)
@@ -42,30 +43,7 @@ int scope_parse(const char *name, size_t len)
 
 static enum rc prefix_check(const struct entry *e, struct err *err)
 {
-    const struct prefix *dst = &e->route.dst;
-
-    if (dst->addr.family != IP_V4 && dst->addr.family != IP_V6) {
-        return err_field(err, RC_INVALID, "prefix", "family", "prefix: no address");
-    }
-    if (dst->len > ip_size(&dst->addr) * 8) {
-        return err_field(err, RC_RANGE, "prefix", "prefix_length",
-                         "prefix length %u: not in 0-%u", dst->len,
-                         ip_size(&dst->addr) * 8);
-    }
-    if (prefix_has_host_bits(dst)) {
-        struct prefix masked = *dst;
-        char text[PREFIX_TEXT_MAX];
-
-        prefix_mask(&masked);
-        prefix_print(&masked, text);
-        return err_field(err, RC_INVALID, "prefix", "host_bits",
-                         "prefix has host bits set; it is %s", text);
-    }
-    if (prefix_is_v4_mapped(dst)) {
-        return err_field(err, RC_INVALID, "prefix", "family_mismatch",
-                         "prefix: lies under ::ffff:0:0/96; write it as IPv4");
-    }
-    return RC_OK;
+    return check_prefix(&e->route.dst, "prefix", err);
 }
 
 static enum rc peer_check(const struct entry *e, struct err *err)
@@ -191,14 +169,7 @@ static size_t action_size(const uint8_t *p, size_t avail)
 
 static enum rc prefix_read(const struct fields *f, struct entry *ret, struct err *err)
 {
-    const struct field_text *text = &f->text[FIELD_PREFIX];
-    enum rc rc = field_require(f, FIELD_PREFIX, err);
-
-    if (rc != RC_OK) {
-        return rc;
-    }
-    rc = prefix_parse(text->p, text->len, &ret->route.dst, err);
-    return rc ? field_blame(FIELD_PREFIX, rc, err) : RC_OK;
+    return field_read_prefix(f, FIELD_PREFIX, &ret->route.dst, err);
 }
 
 static enum rc endpoint_read(const struct fields *f, struct route_action *a,
@@ -206,7 +177,7 @@ static enum rc endpoint_read(const struct fields *f, struct route_action *a,
 {
     enum rc rc = field_read_ip(f, FIELD_ENDPOINT, &a->endpoint, err);
 
-    return rc ? rc : field_read_vni(f, FIELD_ENDPOINT_VNI, &a->vni, err);
+    return rc ? rc : field_read_u32(f, FIELD_ENDPOINT_VNI, &a->vni, err);
 }
 
 /* The fields that each kind of scope may have beside `scope`. */
@@ -237,7 +208,7 @@ static enum rc action_read(const struct fields *f, struct entry *ret, struct err
     if (scope < 0) {
         return err_field(err, RC_INVALID, "scope", "scope_known",
                          "scope: not one of local, peer, internet, idc, region, "
-                         "service, derived");
+                         "service, derived, fallback");
     }
     a->scope = (uint8_t)scope;
     extra = f->present & ALL_CARRIED & ~carried_fields[scopes[scope].carries];
@@ -246,7 +217,7 @@ static enum rc action_read(const struct fields *f, struct entry *ret, struct err
     }
     switch (scopes[scope].carries) {
     case CARRY_PEER:
-        return field_read_vni(f, FIELD_PEER_VNI, &a->vni, err);
+        return field_read_u32(f, FIELD_PEER_VNI, &a->vni, err);
     case CARRY_ENDPOINT:
         return endpoint_read(f, a, err);
     case CARRY_SERVICE:
@@ -258,10 +229,7 @@ static enum rc action_read(const struct fields *f, struct entry *ret, struct err
 
 static void prefix_print_field(const struct entry *e, struct buf *to)
 {
-    char text[PREFIX_TEXT_MAX];
-
-    prefix_print(&e->route.dst, text);
-    field_print_text(FIELD_PREFIX, text, to);
+    field_print_prefix(FIELD_PREFIX, &e->route.dst, to);
 }
 
 static void action_print(const struct entry *e, struct buf *to)

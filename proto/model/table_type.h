@@ -42,18 +42,34 @@ extern const struct table_type table_tenant;
 extern const struct table_type table_vni;
 extern const struct table_type table_route;
 extern const struct table_type table_vm_nc;
+extern const struct table_type table_acl;
+extern const struct table_type table_meter;
 
 /* Null for a table that does not exist. */
 const struct table_type *table_type_of(unsigned table);
 
 /* Shared by the rows. */
 enum rc check_vni(uint32_t vni, const char *field, struct err *err);
-enum rc check_flags(uint8_t flags, struct err *err);
+/* Only bits of `allowed`: rule "flag_known". */
+enum rc check_flags(uint8_t flags, uint8_t allowed, struct err *err);
+/* A prefix of a known family, in range, without host bits, not IPv4 in IPv6 form:
+ * rules "family", "prefix_length", "host_bits", "family_mismatch". */
+enum rc check_prefix(const struct prefix *p, const char *field, struct err *err);
+/* Rates and bursts: rules "meter_rate", "meter_burst".  `list` goes in front of the
+ * fields' names ("" or "fallback_meter.miss."). */
+enum rc check_meter(const struct meter *m, const char *list, struct err *err);
 /* A unicast address that a machine can have: rules "family", "family_mismatch" (an
  * IPv4-mapped IPv6 address), "unicast_address". */
 enum rc check_machine_address(const struct ip *ip, const char *field, struct err *err);
 /* Does it lie under ::ffff:0:0/96 (RFC 4291, 2.5.5.2)?  XGW-H keeps IPv4 there. */
 bool prefix_is_v4_mapped(const struct prefix *p);
+
+/* The shape of a table whose key is the VNI alone. */
+enum rc no_key_check(const struct entry *e, struct err *err);
+void no_key_pack(const struct entry *e, struct buf *to);
+bool no_key_unpack(struct reader *from, struct entry *ret);
+size_t no_key_size(const uint8_t *p, size_t avail);
+enum rc no_key_read(const struct fields *f, struct entry *ret, struct err *err);
 
 void pack_ip(const struct ip *ip, struct buf *to); /* tag and address */
 bool unpack_ip(struct reader *from, struct ip *ret);

@@ -118,7 +118,7 @@ static void configure(struct device *d)
 
     strcpy(c->node, "gw");
     strcpy(c->cluster, "x86");
-    c->kind = CLUSTER_X86;
+    c->kind = DEVICE_X86;
     c->vtep_v4 = ip_v4(0xc0000201);
     c->vip_v4 = ip_v4(VIP);
     c->vip_v6 = (struct ip){ .family = IP_V6, .b = { 0x20, 1, [15] = 1 } };

@@ -8,6 +8,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static struct cluster cluster;
     static struct node node;
     static struct device_config device;
+    static struct policy policy;
     struct buf packed = BUF_INIT;
     struct err err = { 0 };
 
@@ -19,6 +20,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         node_pack(&node, &packed);
     } else if (device_config_unpack(data, size, &device, &err) == RC_OK) {
         device_config_pack(&device, &packed);
+    } else if (policy_unpack(data, size, &policy, &err) == RC_OK) {
+        policy_pack(&policy, &packed);
     } else {
         FUZZ_CLAIM(err.code != RC_OK && err.msg[0] && err.rule[0]);
         return 0;

@@ -66,7 +66,7 @@ def key_of(e):
 
 def value_of(e):
     if e["table"] == "vni":
-        return bytes([sum(VNI_FLAGS[f] for f in e.get("flags", []))])
+        return bytes([sum(VNI_FLAGS[f] for f in e.get("flags", [])), 0])
     if e["table"] == "vm_nc":
         mac = mac_bytes(e["mac"]) if "mac" in e else b""
         return packed_ip(e["nc"]) + bytes([len(mac) > 0]) + mac
@@ -129,7 +129,8 @@ def packed_config(c):
         assert all(u["next_hop_mac"] == mac for u in links.values()), "one MAC an uplink"
         out += b"\x01" + mac_bytes(mac) if mac else b"\0"
         out += struct.pack("!H", some["mtu"])
-    return out
+    out += b"\0\0"          # no fallback address
+    return out + bytes(1 + 48)  # nor what an XGW-H falls back to
 
 
 def unpack(rows):

@@ -5,10 +5,12 @@ import struct
 
 import xxhash
 
-TENANT, VNI, VXLAN_ROUTE, VM_NC = range(4)
-TABLES = {"tenant": TENANT, "vxlan_route": VXLAN_ROUTE, "vm_nc": VM_NC}
+TENANT, VNI, VXLAN_ROUTE, VM_NC, ACL, METER = range(6)
+TABLES = {"tenant": TENANT, "vxlan_route": VXLAN_ROUTE, "vm_nc": VM_NC, "acl": ACL,
+          "meter": METER}
 SCOPES = {"local": 1, "peer": 2, "internet": 3, "idc": 4, "region": 5, "service": 6}
 FLAGS = {"internet": 1, "acl": 2, "inner_vlan": 4}
+PROTOCOLS = {"icmp": 1, "tcp": 6, "udp": 17, "icmpv6": 58}
 PUT, DELETE = 1, 2
 
 
@@ -22,11 +24,30 @@ def address(value):
     return bytes([ip.version]) + ip.packed
 
 
+def ports(value):
+    first, _, last = (value or "0-65535").partition("-")
+    return struct.pack(">HH", int(first), int(last or first))
+
+
+def rule_key(e):
+    src = ipaddress.ip_network(e["src"])
+    dst = ipaddress.ip_network(e["dst"])
+    proto = e.get("proto")
+    number = 0 if proto is None else PROTOCOLS.get(proto) or int(proto)
+    return (struct.pack(">HB", e["priority"], src.version) +
+            src.network_address.packed + bytes([src.prefixlen]) +
+            dst.network_address.packed + bytes([dst.prefixlen]) +
+            bytes([proto is not None, number]) +
+            ports(e.get("sport")) + ports(e.get("dport")))
+
+
 def key(e):
-    if e["table"] == "tenant":
+    if e["table"] in ("tenant", "meter"):
         return b""
     if e["table"] == "vm_nc":
         return address(e["vm"])
+    if e["table"] == "acl":
+        return rule_key(e)
     prefix = ipaddress.ip_network(e["prefix"])
     return address(prefix.network_address) + bytes([prefix.prefixlen])
 
@@ -34,7 +55,13 @@ def key(e):
 def value(e):
     if e["table"] == "tenant":
         flags = sum(FLAGS[f] for f in e.get("flags", []))
-        return bytes([flags]) + text(e["cluster"]) + text(e.get("name", ""))
+        return (bytes([flags]) + text(e["cluster"]) + text(e.get("name", "")) +
+                text(e.get("h_home", "")))
+    if e["table"] == "acl":
+        return bytes([1 if e["action"] == "permit" else 2])
+    if e["table"] == "meter":
+        return struct.pack(">QQII", e["committed_bps"], e["peak_bps"],
+                           e["committed_burst"], e["peak_burst"])
     if e["table"] == "vm_nc":
         mac = bytes.fromhex(e["mac"].replace(":", "")) if "mac" in e else b""
         return address(e["nc"]) + bytes([bool(mac)]) + mac

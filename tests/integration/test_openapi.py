@@ -33,7 +33,7 @@ BODIES = {
     ("patch", "/v1/clusters/{name}"): {"active_side": "a"},
     ("put", "/v1/nodes/{name}"): {"cluster": "k", "vtep_v4": "172.31.9.2"},
     ("patch", "/v1/nodes/{name}"): {"side": "a"},
-    ("put", "/v1/tenants/{vni}"): {"cluster": "k", "name": "n", "flags": ["acl"]},
+    ("put", "/v1/tenants/{vni}"): {"cluster": "k", "name": "n", "flags": ["inner_vlan"]},
     ("patch", "/v1/tenants/{vni}"): {"name": "m"},
     ("put", "/v1/tenants/{vni}/routes/{prefix}"): {"scope": "local"},
     ("put", "/v1/tenants/{vni}/vms/{vm}"): {"nc": "172.16.1.1"},

@@ -180,7 +180,7 @@ class Entries(Case):
     def test_digests_are_the_documented_sums(self):
         entries = [
             {"table": "tenant", "vni": 130, "cluster": "x86-1", "name": "d",
-             "flags": ["acl", "inner_vlan"]},
+             "flags": ["internet", "inner_vlan"]},
             {"table": "vxlan_route", "vni": 130, "prefix": "10.9.0.0/16", "scope": "idc",
              "endpoint": "172.16.0.9", "endpoint_vni": 70000},
             {"table": "vxlan_route", "vni": 130, "prefix": "2001:db8:9::/48",

@@ -134,7 +134,8 @@ class Apply(Case):
         self.start()
         dry = self.ctl("apply", "-f", REGION, "--dry-run").stdout.splitlines()
         self.assertTrue(all(" created" in line for line in dry))
-        self.assertEqual(self.entries(), {"tenant": 0, "vxlan_route": 0, "vm_nc": 0})
+        self.assertEqual(self.entries(), {"tenant": 0, "vxlan_route": 0, "vm_nc": 0,
+                                          "acl": 0, "meter": 0})
         first = self.ctl("apply", "-f", REGION).stdout.splitlines()
         self.assertEqual(len(first), len(dry))
         self.assertTrue(all(line.endswith(" created") for line in first), first)

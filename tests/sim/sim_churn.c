@@ -27,6 +27,7 @@ static void fill_setup(struct sim *s, uint32_t step, struct command *cmd,
         cmd->kind = COMMAND_PUT_NODE;
         memcpy(cmd->node.name, a->name, sizeof(cmd->node.name));
         memcpy(cmd->node.cluster, a->cluster, sizeof(cmd->node.cluster));
+        cmd->node.kind = DEVICE_X86;
         cmd->node.side = a->index % 4 < 2 ? 'a' : 'b';
         cmd->node.vtep_v4 = ip_v4(0xc6336600 + a->index);
     }
@@ -67,7 +68,7 @@ static void add_tenant(struct sim *s, struct batch_writer *w, uint32_t vni)
 {
     struct entry e = { .table = TABLE_TENANT, .vni = vni };
 
-    e.tenant.flags = (uint8_t)sim_random(s, VNI_FLAGS + 1);
+    e.tenant.flags = (uint8_t)sim_random(s, VNI_FLAGS + 1) & TENANT_FLAGS;
     snprintf(e.tenant.cluster, sizeof(e.tenant.cluster), "x86-%u",
              (unsigned)sim_random(s, SIM_CLUSTERS));
     batch_add_entry(w, ENTRY_PUT, &e);

@@ -188,7 +188,9 @@ static struct blob *some_config(void)
     struct device_config c;
     struct region region = { .name = "r" };
     struct cluster cluster = { .name = "c", .kind = CLUSTER_X86, .active_side = 'a' };
-    struct node node = { .name = "gw", .cluster = "c", .side = 'a' };
+    struct node node = {
+        .name = "gw", .cluster = "c", .kind = DEVICE_X86, .side = 'a'
+    };
     struct buf packed = BUF_INIT;
     struct blob *b;
 

@@ -108,6 +108,7 @@ static void answer_route(const struct fib *f, struct fib_query *q,
         q->kind = FIB_SERVICE;
         break;
     case SCOPE_PEER:
+    case SCOPE_FALLBACK: /* no route of this kind of node */
     case SCOPE_COUNT:
         q->kind = FIB_DROP_TOO_MANY_LOOKUPS;
         break;

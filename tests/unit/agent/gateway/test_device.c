@@ -180,7 +180,7 @@ static void pack_config(struct buf *to, uint16_t mtu)
     memset(&c, 0, sizeof(c));
     strcpy(c.node, "gw-1");
     strcpy(c.cluster, "x86-1");
-    c.kind = CLUSTER_X86;
+    c.kind = DEVICE_X86;
     c.vtep_v4 = ip_v4(0xac100001);
     c.vip_v4 = ip_v4(0xac1f0001);
     c.uplink_count = 1;

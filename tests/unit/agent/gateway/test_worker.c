@@ -87,7 +87,7 @@ static void configure(struct device *d)
     memset(&c, 0, sizeof(c));
     strcpy(c.node, "gw");
     strcpy(c.cluster, "x86");
-    c.kind = CLUSTER_X86;
+    c.kind = DEVICE_X86;
     c.vtep_v4 = ip_v4(0xc0000201);
     c.vip_v4 = ip_v4(0xc0000264);
     c.icmp_source_v4 = ip_v4(0x64400001);

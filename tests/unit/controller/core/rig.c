@@ -310,6 +310,7 @@ void rig_node(struct rig *r, const char *name, const char *cluster, const char *
     rig_copy(cmd.node.name, name);
     rig_copy(cmd.node.cluster, cluster);
     cmd.node.side = 'a';
+    cmd.node.kind = DEVICE_X86;
     cmd.node.vtep_v4 = address(vtep);
     reply = rig_command(r, &cmd);
     ck_assert_msg(!reply->err.code, "%s", reply->err.msg);

@@ -473,6 +473,7 @@ START_TEST(one_address_is_not_given_twice)
     rig_copy(cmd.node.name, "gw-1");
     rig_copy(cmd.node.cluster, "c1");
     cmd.node.side = 'a';
+    cmd.node.kind = DEVICE_X86;
     cmd.node.vtep_v4 = ip_v4(0xac10ff02); /* 172.16.255.2, c2's VIP */
     ck_assert_int_eq(rig_command(r, &cmd)->err.code, RC_CONFLICT);
     ck_assert_str_eq(rig_reply(r, cmd.token)->err.rule, "address_in_use");

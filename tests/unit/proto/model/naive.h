@@ -97,6 +97,17 @@ static inline struct naive_row naive_row_make(enum table_id table, uint32_t n,
         e.vm_nc.has_mac = random_below(&s, 2);
         e.vm_nc.mac[0] = e.vm_nc.has_mac ? 2 : 0;
         break;
+    case TABLE_ACL:
+        e.acl.priority = (uint16_t)(1 + n % ACL_PRIORITY_MAX);
+        e.acl.action = (uint8_t)(ACL_PERMIT + random_below(&s, 2));
+        e.acl.match.src = (struct prefix){ ip, n % 4 == 3 ? 128 : 32 };
+        e.acl.match.dst.addr.family = ip.family;
+        e.acl.match.sport.last = e.acl.match.dport.last = UINT16_MAX;
+        break;
+    case TABLE_METER:
+        e.meter.peak_bps = 1 + random_below(&s, 1000000);
+        e.meter.committed_burst = e.meter.peak_burst = METER_BURST_MIN;
+        break;
     case TABLE_TENANT:
         memset(e.tenant.cluster, 'c', 1 + random_below(&s, CLUSTER_NAME_MAX));
         memset(e.tenant.name, 'n', random_below(&s, TENANT_NAME_MAX + 1));

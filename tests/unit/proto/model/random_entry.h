@@ -86,6 +86,52 @@ static inline void random_action(uint64_t *state, uint32_t vni, struct route_act
     }
 }
 
+static inline struct prefix random_prefix(uint64_t *state, uint8_t family)
+{
+    struct prefix p = { .addr = { 0 } };
+
+    do {
+        p.addr = random_ip(state);
+    } while (p.addr.family != family);
+    p.len = (uint8_t)random_below(state, ip_size(&p.addr) * 8 + 1);
+    prefix_mask(&p);
+    return p;
+}
+
+static inline struct port_range random_ports(uint64_t *state)
+{
+    uint16_t a = (uint16_t)random_next(state);
+    uint16_t b = (uint16_t)random_next(state);
+
+    switch (random_below(state, 3)) {
+    case 0:
+        return (struct port_range){ 0, UINT16_MAX };
+    case 1:
+        return (struct port_range){ a, a };
+    default:
+        return (struct port_range){ a < b ? a : b, a < b ? b : a };
+    }
+}
+
+static inline void random_rule(uint64_t *state, struct entry *e)
+{
+    struct acl_match *m = &e->acl.match;
+    uint8_t family = random_below(state, 2) ? IP_V4 : IP_V6;
+
+    e->acl.priority = (uint16_t)(1 + random_below(state, ACL_PRIORITY_MAX));
+    e->acl.action = (uint8_t)(ACL_PERMIT + random_below(state, 2));
+    m->src = random_prefix(state, family);
+    m->dst = random_prefix(state, family);
+    m->has_proto = random_below(state, 4);
+    m->proto = m->has_proto ? (uint8_t)random_next(state) : 0;
+    m->sport = m->dport = (struct port_range){ 0, UINT16_MAX };
+    if (m->has_proto && random_below(state, 2)) {
+        m->proto = random_below(state, 2) ? IP_PROTO_TCP : IP_PROTO_UDP;
+        m->sport = random_ports(state);
+        m->dport = random_ports(state);
+    }
+}
+
 static inline struct entry random_entry(uint64_t *state)
 {
     struct entry e;
@@ -95,12 +141,25 @@ static inline struct entry random_entry(uint64_t *state)
     e.vni = VNI_MIN + random_below(state, VNI_MAX);
     switch (e.table) {
     case TABLE_TENANT:
-        e.tenant.flags = (uint8_t)random_below(state, 8);
+        e.tenant.flags = (uint8_t)random_below(state, 8) & TENANT_FLAGS;
         random_name(state, e.tenant.cluster, CLUSTER_NAME_MAX);
+        if (random_below(state, 2)) {
+            random_name(state, e.tenant.h_home, CLUSTER_NAME_MAX);
+        }
         random_display_name(state, e.tenant.name, TENANT_NAME_MAX);
         break;
     case TABLE_VNI:
         e.vni_row.flags = (uint8_t)random_below(state, 8);
+        e.vni_row.half = (uint8_t)random_below(state, VNI_HALF_COUNT);
+        break;
+    case TABLE_ACL:
+        random_rule(state, &e);
+        break;
+    case TABLE_METER:
+        e.meter.peak_bps = 1 + random_next(state) % METER_BPS_MAX;
+        e.meter.committed_bps = random_next(state) % (e.meter.peak_bps + 1);
+        e.meter.committed_burst = METER_BURST_MIN + random_below(state, 1u << 20);
+        e.meter.peak_burst = e.meter.committed_burst + random_below(state, 1u << 20);
         break;
     case TABLE_VXLAN_ROUTE:
         e.route.dst.addr = random_ip(state);

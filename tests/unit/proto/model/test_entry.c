@@ -20,18 +20,18 @@ static const struct {
 } packed_cases[] = {
     { { .table = TABLE_TENANT,
         .vni = 100,
-        .tenant = { VNI_INTERNET, "x86-1", "acme" } },
+        .tenant = { VNI_INTERNET, "x86-1", "acme", "h-1" } },
       "",
-      "01057838362d310461636d65",
-      UINT64_C(0x5134ef342d017c4e) },
-    { { .table = TABLE_TENANT, .vni = VNI_MAX, .tenant = { 0, "a", "" } },
+      "01057838362d310461636d6503682d31",
+      UINT64_C(0xfeeda8508192d946) },
+    { { .table = TABLE_TENANT, .vni = VNI_MAX, .tenant = { 0, "a", "", "" } },
       "",
-      "00016100",
-      UINT64_C(0x586095a437282a04) },
-    { { .table = TABLE_VNI, .vni = 1, .vni_row = { VNI_FLAGS } },
+      "0001610000",
+      UINT64_C(0xd30b26d0307f69c0) },
+    { { .table = TABLE_VNI, .vni = 1, .vni_row = { VNI_FLAGS, VNI_HALF_BY_DST } },
       "",
-      "07",
-      UINT64_C(0xe2891085ee8b26b4) },
+      "0702",
+      UINT64_C(0x4487adf7c3fbf1ad) },
     { { .table = TABLE_VXLAN_ROUTE,
         .vni = 100,
         .route = { { V4(10, 0, 0, 0), 24 }, { .scope = SCOPE_LOCAL } } },
@@ -94,6 +94,45 @@ static const struct {
       "040a000005",
       "0620010db800000000000000000000000100",
       UINT64_C(0x9e377f3ccf2053af) },
+    { { .table = TABLE_VXLAN_ROUTE,
+        .vni = 100,
+        .route = { { V4(10, 3, 0, 0), 16 }, { .scope = SCOPE_FALLBACK } } },
+      "040a03000010",
+      "08",
+      UINT64_C(0xa727643cdb195647) },
+    { { .table = TABLE_ACL,
+        .vni = 100,
+        .acl = { 1000,
+                 ACL_PERMIT,
+                 { { V4(10, 0, 0, 0), 8 },
+                   { V4(0, 0, 0, 0), 0 },
+                   true,
+                   IP_PROTO_TCP,
+                   { 0, 65535 },
+                   { 443, 443 } } } },
+      "03e8040a00000008000000000001060000ffff01bb01bb",
+      "01",
+      UINT64_C(0x4aa89b5638f9b156) },
+    { { .table = TABLE_ACL,
+        .vni = 100,
+        .acl = { 65535,
+                 ACL_DENY,
+                 { { V6(0, 0), 32 },
+                   { V6(1, 9), 128 },
+                   false,
+                   0,
+                   { 0, 65535 },
+                   { 0, 65535 } } } },
+      "ffff0620010db80000000000000000000000002020010db800010000000000000000000980000000"
+      "00ffff0000ffff",
+      "02",
+      UINT64_C(0xbab411407e0e7826) },
+    { { .table = TABLE_METER,
+        .vni = 100,
+        .meter = { 1000000000, 2000000000, 1250000, 2500000 } },
+      "",
+      "000000003b9aca000000000077359400001312d0002625a0",
+      UINT64_C(0x9415091d57afb9f9) },
 };
 
 static void to_hex(const uint8_t *bytes, size_t len, char *to)
@@ -158,6 +197,23 @@ END_TEST
     {                                                                                  \
         .table = TABLE_VM_NC, .vni = 100, .vm_nc = {.vm = vm_, .nc = __VA_ARGS__ }     \
     }
+#define ACL(priority_, src_, dst_, ...)                                                \
+    {                                                                                  \
+        .table = TABLE_ACL, .vni = 100, .acl = {                                       \
+            priority_,                                                                 \
+            ACL_PERMIT,                                                                \
+            { src_, dst_, __VA_ARGS__ }                                                \
+        }                                                                              \
+    }
+/* clang-format off */
+#define ANY4      { V4(0, 0, 0, 0), 0 }
+#define ANY6      { { .family = IP_V6 }, 0 }
+#define ANY_PORTS { 0, 65535 }, { 0, 65535 }
+/* clang-format on */
+#define METER(...)                                                                     \
+    {                                                                                  \
+        .table = TABLE_METER, .vni = 100, .meter = { __VA_ARGS__ }                     \
+    }
 #define MAPPED                                                                         \
     {                                                                                  \
         .family = IP_V6, .b = { [10] = 0xff, [11] = 0xff, 10, 0, 0, 1 }                \
@@ -176,6 +232,47 @@ static const struct {
       RC_INVALID,
       "flags",
       "flag_known" },
+    { { .table = TABLE_VNI, .vni = 1, .vni_row = { 0, VNI_HALF_COUNT } },
+      RC_RANGE,
+      "half",
+      "half_known" },
+    { { .table = TABLE_TENANT, .vni = 1, .tenant = { VNI_ACL, "a", "x", "" } },
+      RC_INVALID,
+      "flags",
+      "flag_derived" },
+    { { .table = TABLE_TENANT, .vni = 1, .tenant = { 0, "a", "x", "1h" } },
+      RC_INVALID,
+      "h_home",
+      "name_syntax" },
+    { ACL(0, ANY4, ANY4, false, 0, ANY_PORTS), RC_RANGE, "priority", "priority_range" },
+    { ACL(1, { { 0 }, 0 }, ANY4, false, 0, ANY_PORTS), RC_INVALID, "src", "family" },
+    { ACL(1, { V4(10, 0, 0, 1), 8 }, ANY4, false, 0, ANY_PORTS), RC_INVALID, "src",
+      "host_bits" },
+    { ACL(1, ANY4, { V4(10, 0, 0, 0), 33 }, false, 0, ANY_PORTS), RC_RANGE, "dst",
+      "prefix_length" },
+    { ACL(1, ANY4, ANY6, false, 0, ANY_PORTS), RC_INVALID, "dst", "family_mismatch" },
+    { ACL(1, ANY6, { MAPPED, 128 }, false, 0, ANY_PORTS), RC_INVALID, "dst",
+      "family_mismatch" },
+    { ACL(1, ANY4, ANY4, false, 6, ANY_PORTS), RC_INVALID, "proto", "proto_any" },
+    { ACL(1, ANY4, ANY4, true, 6, { 2, 1 }, { 0, 65535 }), RC_RANGE, "sport",
+      "port_range" },
+    { ACL(1, ANY4, ANY4, false, 0, { 0, 65535 }, { 53, 53 }), RC_INVALID, "dport",
+      "port_protocol" },
+    { ACL(1, ANY4, ANY4, true, 132, { 1, 65535 }, { 0, 65535 }), RC_INVALID, "sport",
+      "port_protocol" },
+    { { .table = TABLE_ACL,
+        .vni = 1,
+        .acl = { 1, 3, { ANY4, ANY4, false, 0, ANY_PORTS } } },
+      RC_INVALID,
+      "action",
+      "action_known" },
+    { METER(1, 0, 9600, 9600), RC_RANGE, "peak_bps", "meter_rate" },
+    { METER(METER_BPS_MAX + 1, METER_BPS_MAX, 9600, 9600), RC_RANGE, "committed_bps",
+      "meter_rate" },
+    { METER(2, 1, 9600, 9600), RC_INVALID, "peak_bps", "meter_order" },
+    { METER(0, 1, 9599, 9600), RC_RANGE, "committed_burst", "meter_burst" },
+    { METER(0, 1, 9600, METER_BURST_MAX + 1), RC_RANGE, "peak_burst", "meter_burst" },
+    { METER(0, 1, 9601, 9600), RC_INVALID, "peak_burst", "meter_order" },
     { { .table = TABLE_TENANT, .vni = 1, .tenant = { 0, "", "x" } },
       RC_RANGE,
       "cluster",
@@ -285,24 +382,32 @@ static const struct {
     const char *key;
     const char *value;
 } malformed[] = {
-    { TABLE_VM_NC, "050a000005", "04ac10010100" },       /* tag */
-    { TABLE_VM_NC, "040a0000", "04ac10010100" },         /* cut */
-    { TABLE_VM_NC, "040a00000500", "04ac10010100" },     /* too long */
-    { TABLE_VM_NC, "040a000005", "04ac10010102" },       /* has_mac 2 */
-    { TABLE_VM_NC, "040a000005", "04ac10010101" },       /* no mac */
-    { TABLE_VM_NC, "040a000005", "04ac1001010000" },     /* trailing byte */
-    { TABLE_VXLAN_ROUTE, "040a00000118", "01" },         /* host bits */
-    { TABLE_VXLAN_ROUTE, "040a00000021", "01" },         /* length 33 */
-    { TABLE_VXLAN_ROUTE, "040a00000018", "08" },         /* scope */
+    { TABLE_VM_NC, "050a000005", "04ac10010100" },   /* tag */
+    { TABLE_VM_NC, "040a0000", "04ac10010100" },     /* cut */
+    { TABLE_VM_NC, "040a00000500", "04ac10010100" }, /* too long */
+    { TABLE_VM_NC, "040a000005", "04ac10010102" },   /* has_mac 2 */
+    { TABLE_VM_NC, "040a000005", "04ac10010101" },   /* no mac */
+    { TABLE_VM_NC, "040a000005", "04ac1001010000" }, /* trailing byte */
+    { TABLE_VXLAN_ROUTE, "040a00000118", "01" },     /* host bits */
+    { TABLE_VXLAN_ROUTE, "040a00000021", "01" },     /* length 33 */
+    { TABLE_VXLAN_ROUTE, "040a00000018", "09" },     /* scope */
+    { TABLE_ACL, "03e8040a00000008000000000002060000ffff01bb01bb",
+      "01" }, /* has_proto 2 */
+    { TABLE_ACL, "03e8040a00000008000000000001060000ffff01bb01", "01" }, /* cut */
+    { TABLE_ACL, "03e8040a00000008000000000001060000ffff01bb01bb", "0101" },
+    { TABLE_ACL, "03e8050a00000008000000000001060000ffff01bb01bb", "01" }, /* tag */
+    { TABLE_METER, "", "000000003b9aca000000000077359400001312d0002625" }, /* cut */
+    { TABLE_METER, "00", "000000003b9aca000000000077359400001312d0002625a0" },
+    { TABLE_VNI, "", "00" },
     { TABLE_VXLAN_ROUTE, "040a00000018", "02000000" },   /* peer 0 */
     { TABLE_VXLAN_ROUTE, "040a00000018", "0603640073" }, /* zero in a name */
     { TABLE_TENANT, "",
-      "0001610161"
+      "000161016100"
       "00" },
-    { TABLE_TENANT, "00", "00016100" },
-    { TABLE_TENANT, "", "0002610000" }, /* zero in a name */
-    { TABLE_TENANT, "", "08016100" },   /* flag */
-    { TABLE_VNI, "", "0000" },
+    { TABLE_TENANT, "00", "0001610000" },
+    { TABLE_TENANT, "", "000261000000" }, /* zero in a name */
+    { TABLE_TENANT, "", "0801610000" },   /* flag */
+    { TABLE_VNI, "", "000000" },
 };
 
 static size_t from_hex(const char *hex, uint8_t *to)

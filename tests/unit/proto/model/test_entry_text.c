@@ -3,9 +3,11 @@
 #include "proto/model/entry_text.h"
 #include "tests/unit/proto/model/random_entry.h"
 
-#define T "\"table\":\"tenant\",\"vni\":1,\"cluster\":\"x\""
-#define R "\"table\":\"vxlan_route\",\"vni\":100,\"prefix\":\"10.0.0.0/24\""
-#define M "\"table\":\"vm_nc\",\"vni\":100,\"vm\":\"10.0.0.5\",\"nc\":\"172.16.1.1\""
+#define T    "\"table\":\"tenant\",\"vni\":1,\"cluster\":\"x\""
+#define R    "\"table\":\"vxlan_route\",\"vni\":100,\"prefix\":\"10.0.0.0/24\""
+#define A    "\"table\":\"acl\",\"vni\":100,\"priority\":1000"
+#define ANY4 ",\"src\":\"0.0.0.0/0\""
+#define M    "\"table\":\"vm_nc\",\"vni\":100,\"vm\":\"10.0.0.5\",\"nc\":\"172.16.1.1\""
 
 /* What the printer gives for what the parser took; the examples of entry_text.h. */
 static const struct {
@@ -42,8 +44,30 @@ static const struct {
       NULL },
     { "{\"op\":\"delete\",\"table\":\"vm_nc\",\"vni\":100,\"vm\":\"10.0.0.5\"}", NULL },
     { "{\"op\":\"delete\",\"table\":\"tenant\",\"vni\":100}", NULL },
+    { "{\"table\":\"tenant\",\"vni\":100,\"cluster\":\"x86-1\",\"h_home\":\"h-1\","
+      "\"name\":\"acme\",\"flags\":[\"internet\"]}",
+      NULL },
+    { "{\"table\":\"vni\",\"vni\":1,\"half\":\"by_dst\"}", NULL },
+    { "{\"table\":\"vni\",\"vni\":1,\"half\":\"0\"}", "{\"table\":\"vni\",\"vni\":1}" },
+    { "{\"table\":\"vxlan_route\",\"vni\":100,\"prefix\":\"10.3.0.0/16\","
+      "\"scope\":\"fallback\"}",
+      NULL },
+    { "{" A ",\"src\":\"10.0.0.0/8\",\"dst\":\"0.0.0.0/0\",\"proto\":\"tcp\","
+      "\"dport\":\"443\",\"action\":\"permit\"}",
+      NULL },
+    { "{" A ",\"dst\":\"fd00::/8\",\"proto\":\"6\",\"sport\":\"0-65535\","
+      "\"dport\":\"80-90\",\"action\":\"deny\"}",
+      "{" A ",\"src\":\"::/0\",\"dst\":\"fd00::/8\",\"proto\":\"tcp\","
+      "\"dport\":\"80-90\",\"action\":\"deny\"}" },
+    { "{" A ",\"src\":\"::/0\",\"proto\":\"132\",\"action\":\"deny\"}",
+      "{" A ",\"src\":\"::/0\",\"dst\":\"::/0\",\"proto\":\"132\","
+      "\"action\":\"deny\"}" },
+    { "{\"op\":\"delete\"," A ",\"src\":\"10.0.0.0/8\",\"dst\":\"0.0.0.0/0\"}", NULL },
+    { "{\"table\":\"meter\",\"vni\":100,\"committed_bps\":1000000000,"
+      "\"peak_bps\":10000000000000,\"committed_burst\":1250000,\"peak_burst\":2500000}",
+      NULL },
     { "{\"op\":\"put\"," T "}", "{" T "}" },
-    { "{" T ",\"name\":\"\",\"flags\":[]}", "{" T "}" },
+    { "{" T ",\"name\":\"\",\"h_home\":\"\",\"flags\":[]}", "{" T "}" },
     { "{ \"scope\" : \"local\" , " R " }\r\n \t", "{" R ",\"scope\":\"local\"}" },
     { "{" R ",\"scope\":\"l\\u006fcal\"}", "{" R ",\"scope\":\"local\"}" },
     { "{\"\\u0074able\":\"vni\",\"vni\":1}", "{\"table\":\"vni\",\"vni\":1}" },
@@ -113,6 +137,43 @@ static const struct {
     { "{" T ",\"flags\":[\"acl\"", "", "json_syntax" },
     { "{" T ",\"flags\":[\"acl\",]}", "", "json_syntax" },
     { "{" T ",\"op\":\"upsert\"}", "op", "op_known" },
+    { "{" T ",\"flags\":[\"acl\"]}", "flags", "flag_derived" },
+    { "{" T ",\"h_home\":\"1h\"}", "h_home", "name_syntax" },
+    { "{\"table\":\"vni\",\"vni\":1,\"half\":\"2\"}", "half", "half_known" },
+    { "{\"table\":\"vni\",\"vni\":1,\"half\":1}", "half", "type" },
+    { "{" A ",\"action\":\"deny\"}", "src", "required" },
+    { "{" A ANY4 "}", "action", "required" },
+    { "{" A ANY4 ",\"action\":\"drop\"}", "action", "action_known" },
+    { "{" A ANY4 ",\"action\":\"deny\",\"proto\":\"TCP\"}", "proto", "proto_known" },
+    { "{" A ANY4 ",\"action\":\"deny\",\"proto\":\"256\"}", "proto", "proto_known" },
+    { "{" A ANY4 ",\"action\":\"deny\",\"proto\":\"06\"}", "proto", "proto_known" },
+    { "{" A ANY4 ",\"action\":\"deny\",\"proto\":\"\"}", "proto", "proto_known" },
+    { "{" A ANY4 ",\"action\":\"deny\",\"dport\":\"80\"}", "dport", "port_protocol" },
+    { "{" A ANY4 ",\"action\":\"deny\",\"proto\":\"udp\",\"dport\":\"80-\"}", "dport",
+      "port_syntax" },
+    { "{" A ANY4 ",\"action\":\"deny\",\"proto\":\"udp\",\"dport\":\"65536\"}", "dport",
+      "port_syntax" },
+    { "{" A ANY4 ",\"action\":\"deny\",\"proto\":\"udp\",\"sport\":\"9-8\"}", "sport",
+      "port_range" },
+    { "{" A ",\"src\":\"10.0.0.1/8\",\"action\":\"deny\"}", "src", "host_bits" },
+    { "{" A ",\"src\":\"10.0.0.0\",\"action\":\"deny\"}", "src", "prefix_syntax" },
+    { "{" A ANY4 ",\"dst\":\"::/0\",\"action\":\"deny\"}", "dst", "family_mismatch" },
+    { "{\"table\":\"acl\",\"vni\":1,\"priority\":0,\"src\":\"::/"
+      "0\",\"action\":\"deny\"}",
+      "priority", "priority_range" },
+    { "{\"table\":\"acl\",\"vni\":1,\"priority\":65536,\"src\":\"::/"
+      "0\",\"action\":\"deny\"}",
+      "priority", "priority_range" },
+    { "{\"table\":\"acl\",\"vni\":1,\"src\":\"::/0\",\"action\":\"deny\"}", "priority",
+      "required" },
+    { "{\"table\":\"meter\",\"vni\":1,\"committed_bps\":9007199254740992}",
+      "committed_bps", "number_range" },
+    { "{\"table\":\"meter\",\"vni\":1,\"committed_bps\":1,\"peak_bps\":1,"
+      "\"committed_burst\":4294967296}",
+      "committed_burst", "number_range" },
+    { "{\"table\":\"meter\",\"vni\":1,\"committed_bps\":1,\"peak_bps\":1,"
+      "\"committed_burst\":9600}",
+      "peak_burst", "required" },
     { "{\"vni\":1}", "table", "required" },
     { "{\"table\":\"vni\"}", "vni", "required" },
     { "{\"table\":\"nope\",\"vni\":1}", "table", "table_known" },
@@ -230,8 +291,8 @@ static const struct {
     const char *field;
     const char *rule;
 } csv_cases[] = {
-    { ",tenant,1,x,acme,internet|acl,,,,,",
-      "{" T ",\"name\":\"acme\",\"flags\":[\"internet\",\"acl\"]}", "", "" },
+    { ",tenant,1,x,acme,internet|inner_vlan,,,,,",
+      "{" T ",\"name\":\"acme\",\"flags\":[\"internet\",\"inner_vlan\"]}", "", "" },
     { ",tenant,1,x,\"a,\"\"b\"\"\",,,,,,\r\n", "{" T ",\"name\":\"a,\\\"b\\\"\"}", "",
       "" },
     { "put,vxlan_route,100,,,,10.0.0.0/24,local,,,", "{" R ",\"scope\":\"local\"}", "",

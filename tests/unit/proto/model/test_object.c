@@ -46,8 +46,10 @@ static void sample_node(struct node *n)
     memset(n, 0, sizeof(*n));
     strcpy(n->name, "gw-1");
     strcpy(n->cluster, "x86-1");
+    n->kind = DEVICE_X86;
     n->side = 'b';
     n->vtep_v4 = ip("172.16.0.2");
+    n->fallback_v4 = ip("172.16.0.3");
     n->uplink_count = 2;
     strcpy(n->uplinks[0].port, "net_af_packet0");
     n->uplinks[0].addr_v4 = ip("172.16.0.2");
@@ -59,6 +61,43 @@ static void sample_node(struct node *n)
     n->uplinks[1].has_mac = true;
     memcpy(n->uplinks[1].mac, "\x02\x00\x00\x00\x00\x01", 6);
     n->uplinks[1].mtu = 9000;
+}
+
+static void sample_h_cluster(struct cluster *c)
+{
+    memset(c, 0, sizeof(*c));
+    strcpy(c->name, "h-1");
+    c->kind = CLUSTER_XGW_H;
+    c->active_side = 'b';
+    c->vip_v4 = ip("172.16.9.2");
+    strcpy(c->backing, "x86-1");
+    fallback_meter_default(&c->fallback_meter);
+}
+
+static void sample_h_node(struct node *n)
+{
+    memset(n, 0, sizeof(*n));
+    strcpy(n->name, "hw-1");
+    strcpy(n->cluster, "h-1");
+    n->kind = DEVICE_TOFINO;
+    n->side = 'a';
+    n->vtep_v4 = ip("172.16.0.4");
+}
+
+/* What sample_h_node is told when sample_node is its only member. */
+static void sample_h_device(struct device_config *d)
+{
+    struct region r;
+    struct cluster c;
+    struct node n;
+    struct node x86;
+
+    sample_region(&r);
+    sample_h_cluster(&c);
+    sample_h_node(&n);
+    sample_node(&x86);
+    device_config_of(&r, &c, &n, d);
+    device_config_add_member(d, &x86);
 }
 
 /* Packed bytes, spelled by hand from object_pack.c. */
@@ -95,13 +134,17 @@ static void sample_node(struct node *n)
     "61"                                                                               \
     "01"                                                                               \
     "04ac100901"                                                                       \
-    "00"
+    "00"                                                                               \
+    "00" ZERO_METER
 #define NODE                                                                           \
     "4e01"                                                                             \
     "0467772d31"                                                                       \
     "057838362d31"                                                                     \
+    "01"                                                                               \
     "62"                                                                               \
     "04ac100002"                                                                       \
+    "00"                                                                               \
+    "04ac100003"                                                                       \
     "00" UPLINKS
 #define DEVICE                                                                         \
     "4401"                                                                             \
@@ -114,7 +157,51 @@ static void sample_node(struct node *n)
     "04ac100901"                                                                       \
     "00"                                                                               \
     "0464400001"                                                                       \
-    "00" SOURCES UPLINKS
+    "00" SOURCES UPLINKS "04ac100003"                                                  \
+    "00"                                                                               \
+    "00" ZERO_METER
+#define ZERO_METER                                                                     \
+    "000000000000000000000000000000000000000000000000"                                 \
+    "000000000000000000000000000000000000000000000000"
+/* Rates and bursts of the default: node.miss, node.service, tenant.miss, … */
+#define DEFAULT_METER                                                                  \
+    "00000000ee6b2800004c4b40"                                                         \
+    "00000009502f900002faf080"                                                         \
+    "0000000005f5e1000001e848"                                                         \
+    "00000000ee6b2800004c4b40"
+#define H_CLUSTER                                                                      \
+    "4301"                                                                             \
+    "03682d31"                                                                         \
+    "02"                                                                               \
+    "62"                                                                               \
+    "00"                                                                               \
+    "04ac100902"                                                                       \
+    "00"                                                                               \
+    "057838362d31" DEFAULT_METER
+#define H_DEVICE                                                                       \
+    "4401"                                                                             \
+    "0468772d31"                                                                       \
+    "03682d31"                                                                         \
+    "03"                                                                               \
+    "00"                                                                               \
+    "04ac100004"                                                                       \
+    "00"                                                                               \
+    "04ac100902"                                                                       \
+    "00"                                                                               \
+    "0464400001"                                                                       \
+    "00" SOURCES "00"                                                                  \
+    "00"                                                                               \
+    "00"                                                                               \
+    "01"                                                                               \
+    "04ac100003"                                                                       \
+    "00" DEFAULT_METER
+#define POLICY                                                                         \
+    "5001"                                                                             \
+    "0002"                                                                             \
+    "03696463"                                                                         \
+    "01"                                                                               \
+    "0b736572766963653a646e73"                                                         \
+    "01"
 
 static void check_hex(const struct buf *b, const char *want)
 {
@@ -164,10 +251,151 @@ START_TEST(objects_pack_to_the_named_bytes_and_back)
     ck_assert_int_eq(device_config_unpack(b.data, b.len, &d2, &err), RC_OK);
     ck_assert_mem_eq(&d, &d2, sizeof(d));
     /* xxhsum -H3 of DEVICE */
-    ck_assert_uint_eq(device_config_digest(&d), UINT64_C(0xfd471a35486586fe));
+    ck_assert_uint_eq(device_config_digest(&d), UINT64_C(0x643a046b2b19ea31));
     ck_assert_uint_eq(device_config_bytes_digest(b.data, b.len),
-                      UINT64_C(0xfd471a35486586fe));
+                      UINT64_C(0x643a046b2b19ea31));
     buf_fini(&b);
+}
+END_TEST
+
+START_TEST(objects_of_xgw_h_pack_to_the_named_bytes_and_back)
+{
+    struct cluster c, c2;
+    struct device_config d, d2;
+    static struct policy p, p2;
+    struct node bare;
+    struct buf b = BUF_INIT;
+    struct err err = { 0 };
+
+    sample_h_cluster(&c);
+    ck_assert_msg(cluster_check(&c, &err) == RC_OK, "%s", err.msg);
+    cluster_pack(&c, &b);
+    check_hex(&b, H_CLUSTER);
+    ck_assert_int_eq(cluster_unpack(b.data, b.len, &c2, &err), RC_OK);
+    ck_assert_mem_eq(&c, &c2, sizeof(c));
+
+    buf_reset(&b);
+    sample_h_device(&d);
+    sample_node(&bare);
+    bare.fallback_v4 = (struct ip){ 0 };
+    device_config_add_member(&d, &bare); /* has no fallback address: is none */
+    ck_assert_msg(device_config_check(&d, &err) == RC_OK, "%s", err.msg);
+    device_config_pack(&d, &b);
+    check_hex(&b, H_DEVICE);
+    ck_assert_int_eq(device_config_unpack(b.data, b.len, &d2, &err), RC_OK);
+    ck_assert_mem_eq(&d, &d2, sizeof(d));
+
+    buf_reset(&b);
+    ck_assert_int_eq(policy_set(&p, "service:dns", POLICY_XGW_X86, &err), RC_OK);
+    ck_assert_int_eq(policy_set(&p, "idc", POLICY_XGW_X86, &err), RC_OK);
+    policy_pack(&p, &b);
+    check_hex(&b, POLICY);
+    ck_assert_int_eq(policy_unpack(b.data, b.len, &p2, &err), RC_OK);
+    ck_assert_mem_eq(&p, &p2, sizeof(p));
+    buf_fini(&b);
+}
+END_TEST
+
+START_TEST(a_device_has_at_most_64_fallback_members)
+{
+    struct device_config d;
+    struct node x86;
+    struct err err = { 0 };
+
+    sample_h_device(&d);
+    sample_node(&x86);
+    for (unsigned i = 0; i < 100; i++) {
+        device_config_add_member(&d, &x86);
+    }
+    ck_assert_uint_eq(d.fallback_member_count, FALLBACK_MEMBERS_MAX);
+    ck_assert_int_eq(device_config_check(&d, &err), RC_OK);
+    d.fallback_member_count++;
+    ck_assert_int_eq(device_config_check(&d, &err), RC_RANGE);
+    ck_assert_str_eq(err.field, "fallback_members");
+    d.fallback_member_count = 1;
+    d.fallback_members[0].v4 = (struct ip){ 0 };
+    ck_assert_int_eq(device_config_check(&d, &err), RC_INVALID);
+    ck_assert_str_eq(err.field, "fallback_members[0].v4");
+    sample_h_device(&d);
+    d.kind = DEVICE_X86;
+    ck_assert_int_eq(device_config_check(&d, &err), RC_INVALID);
+    ck_assert_str_eq(err.rule, "xgw_h_only");
+}
+END_TEST
+
+static const struct {
+    const char *service;
+    enum policy_place set; /* 0: not set */
+    enum policy_place want;
+    struct route_action route; /* one of that service */
+} policy_cases[] = {
+    { "local", 0, POLICY_XGW_H, { .scope = SCOPE_LOCAL } },
+    { "internet", 0, POLICY_XGW_X86, { .scope = SCOPE_INTERNET } },
+    { "internet", POLICY_XGW_H, POLICY_XGW_H, { .scope = SCOPE_INTERNET } },
+    { "peer", POLICY_XGW_X86, POLICY_XGW_X86, { .scope = SCOPE_PEER } },
+    { "region", POLICY_XGW_H, POLICY_XGW_H, { .scope = SCOPE_REGION } },
+    { "service",
+      POLICY_XGW_X86,
+      POLICY_XGW_X86,
+      { .scope = SCOPE_SERVICE, .service = "dns" } },
+    { "service:dns",
+      POLICY_XGW_X86,
+      POLICY_XGW_X86,
+      { .scope = SCOPE_SERVICE, .service = "dns" } },
+    { "service:dns",
+      POLICY_XGW_X86,
+      POLICY_XGW_H,
+      { .scope = SCOPE_SERVICE, .service = "ntp" } },
+};
+
+START_TEST(policy_says_where_a_route_is_by_its_service)
+{
+    static struct policy p;
+    struct err err = { 0 };
+
+    memset(&p, 0, sizeof(p));
+    if (policy_cases[_i].set) {
+        ck_assert_int_eq(
+            policy_set(&p, policy_cases[_i].service, policy_cases[_i].set, &err),
+            RC_OK);
+    }
+    ck_assert_int_eq(policy_of_route(&p, &policy_cases[_i].route),
+                     policy_cases[_i].want);
+    ck_assert_int_eq(policy_check(&p, &err), RC_OK);
+    /* What says the default is no rule. */
+    ck_assert_uint_eq(p.rule_count,
+                      policy_cases[_i].set &&
+                          strcmp(policy_cases[_i].service, "region") != 0);
+}
+END_TEST
+
+START_TEST(policy_keeps_its_rules_sorted_and_refuses_what_is_no_service)
+{
+    static struct policy p;
+    struct err err = { 0 };
+    char name[48];
+
+    memset(&p, 0, sizeof(p));
+    for (unsigned i = 0; i < POLICY_RULES_MAX; i++) {
+        snprintf(name, sizeof(name), "service:s%u", (i * 37) % POLICY_RULES_MAX);
+        ck_assert_int_eq(policy_set(&p, name, POLICY_XGW_X86, &err), RC_OK);
+        ck_assert_msg(policy_check(&p, &err) == RC_OK, "%s", err.msg);
+    }
+    ck_assert_uint_eq(p.rule_count, POLICY_RULES_MAX);
+    ck_assert_int_eq(policy_set(&p, "idc", POLICY_XGW_X86, &err), RC_FULL);
+    ck_assert_int_eq(policy_set(&p, "service:s7", POLICY_XGW_H, &err), RC_OK);
+    ck_assert_int_eq(policy_set(&p, "idc", POLICY_XGW_X86, &err), RC_OK);
+    ck_assert_int_eq(policy_check(&p, &err), RC_OK);
+    ck_assert_int_eq(policy_set(&p, "derived", POLICY_XGW_H, &err), RC_INVALID);
+    ck_assert_str_eq(err.rule, "service_known");
+    ck_assert_int_eq(policy_set(&p, "service:", POLICY_XGW_H, &err), RC_RANGE);
+    ck_assert_int_eq(policy_set(&p, "service:a b", POLICY_XGW_H, &err), RC_INVALID);
+    ck_assert_int_eq(policy_set(&p, "peer", (enum policy_place)9, &err), RC_INVALID);
+    ck_assert_str_eq(err.rule, "place_known");
+    p.rules[1] = p.rules[0];
+    ck_assert_int_eq(policy_check(&p, &err), RC_INVALID);
+    ck_assert_str_eq(err.field, "rules[1].service");
+    ck_assert_str_eq(err.rule, "ascending");
 }
 END_TEST
 
@@ -373,6 +601,71 @@ static void bad_mtu_large(struct region *r, struct cluster *c, struct node *n)
     n->uplinks[1].mtu = 9217;
 }
 
+static void bad_backing_of_x86(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)r, (void)n;
+    strcpy(c->backing, "x86-2");
+}
+
+static void bad_meter_of_x86(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)r, (void)n;
+    fallback_meter_default(&c->fallback_meter);
+}
+
+static void bad_no_backing(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)r, (void)n;
+    sample_h_cluster(c);
+    c->backing[0] = '\0';
+}
+
+static void bad_backing_self(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)r, (void)n;
+    sample_h_cluster(c);
+    strcpy(c->backing, "h-1");
+}
+
+static void bad_meter_rate(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)r, (void)n;
+    sample_h_cluster(c);
+    c->fallback_meter.tenant[FALLBACK_MISS].rate_bps = 0;
+}
+
+static void bad_meter_burst(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)r, (void)n;
+    sample_h_cluster(c);
+    c->fallback_meter.node[FALLBACK_SERVICE].burst_bytes = METER_BURST_MIN - 1;
+}
+
+static void bad_node_kind(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)r, (void)c;
+    n->kind = 0;
+}
+
+static void bad_fallback_of_h(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)r, (void)c;
+    sample_h_node(n);
+    n->fallback_v6 = ip("fd00::9");
+}
+
+static void bad_fallback_vtep(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)r, (void)c;
+    n->fallback_v4 = n->vtep_v4;
+}
+
+static void bad_fallback_family(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)r, (void)c;
+    n->fallback_v6 = ip("10.0.0.9");
+}
+
 static const struct {
     void (*spoil)(struct region *, struct cluster *, struct node *);
     const char *field;
@@ -400,6 +693,16 @@ static const struct {
     { bad_mac, "uplinks[1].mac", "mac_unicast" },
     { bad_mtu_small, "uplinks[0].mtu", "mtu_range" },
     { bad_mtu_large, "uplinks[1].mtu", "mtu_range" },
+    { bad_backing_of_x86, "backing", "xgw_h_only" },
+    { bad_meter_of_x86, "fallback_meter", "xgw_h_only" },
+    { bad_no_backing, "backing", "name_length" },
+    { bad_backing_self, "backing", "backing_self" },
+    { bad_meter_rate, "fallback_meter.tenant.miss.rate_bps", "meter_rate" },
+    { bad_meter_burst, "fallback_meter.node.service.burst_bytes", "meter_burst" },
+    { bad_node_kind, "kind", "kind_known" },
+    { bad_fallback_of_h, "fallback_v6", "x86_only" },
+    { bad_fallback_vtep, "fallback_v4", "address_in_use" },
+    { bad_fallback_family, "fallback_v6", "family_mismatch" },
 };
 
 START_TEST(a_bad_object_is_refused_with_its_field_and_rule)
@@ -431,6 +734,7 @@ static bool repack(const uint8_t *bytes, size_t len, struct buf *to)
     static struct cluster c;
     static struct node n;
     static struct device_config d;
+    static struct policy p;
 
     buf_reset(to);
     if (region_unpack(bytes, len, &r, NULL) == RC_OK) {
@@ -441,13 +745,16 @@ static bool repack(const uint8_t *bytes, size_t len, struct buf *to)
         node_pack(&n, to);
     } else if (device_config_unpack(bytes, len, &d, NULL) == RC_OK) {
         device_config_pack(&d, to);
+    } else if (policy_unpack(bytes, len, &p, NULL) == RC_OK) {
+        policy_pack(&p, to);
     } else {
         return false;
     }
     return true;
 }
 
-static const char *const packed[] = { REGION, CLUSTER, NODE, DEVICE };
+static const char *const packed[] = { REGION,    CLUSTER,  NODE,  DEVICE,
+                                      H_CLUSTER, H_DEVICE, POLICY };
 
 START_TEST(every_cut_is_refused_and_every_changed_byte_refused_or_canonical)
 {
@@ -491,6 +798,14 @@ START_TEST(cluster_kinds_are_read_by_name)
 {
     ck_assert_int_eq(cluster_kind_parse("x86", 3), CLUSTER_X86);
     ck_assert_str_eq(cluster_kind_name(CLUSTER_X86), "x86");
+    ck_assert_int_eq(cluster_kind_parse("xgw-h", 5), CLUSTER_XGW_H);
+    ck_assert_int_eq(device_kind_parse("soft-h", 6), DEVICE_SOFT_H);
+    ck_assert_int_eq(device_kind_parse("soft", 4), -1);
+    ck_assert_str_eq(device_kind_name(DEVICE_TOFINO), "tofino");
+    ck_assert_str_eq(device_kind_name(0), "unknown");
+    ck_assert_uint_eq(device_kind_cluster(DEVICE_X86), CLUSTER_X86);
+    ck_assert_uint_eq(device_kind_cluster(DEVICE_BMV2), CLUSTER_XGW_H);
+    ck_assert_uint_eq(device_kind_cluster(99), 0);
     ck_assert_int_eq(cluster_kind_parse("", 0), -1);
     ck_assert_int_eq(cluster_kind_parse("unknown", 7), -1);
     ck_assert_str_eq(cluster_kind_name(0), "unknown");
@@ -504,6 +819,11 @@ int main(void)
 
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, objects_pack_to_the_named_bytes_and_back);
+    tcase_add_test(tc, objects_of_xgw_h_pack_to_the_named_bytes_and_back);
+    tcase_add_test(tc, a_device_has_at_most_64_fallback_members);
+    tcase_add_loop_test(tc, policy_says_where_a_route_is_by_its_service, 0,
+                        ARRAY_LEN(policy_cases));
+    tcase_add_test(tc, policy_keeps_its_rules_sorted_and_refuses_what_is_no_service);
     tcase_add_test(tc,
                    a_device_is_told_nothing_of_sides_so_a_switchover_changes_no_device);
     tcase_add_test(tc, sorting_makes_sources_ascending_and_unique);
