@@ -32,15 +32,16 @@ RULES = {
     "controller/cli": MODEL + ("proto/api", "proto/rpc", "controller/capacity"),
     "controller": ("proto", "controller"),
     "agent/fwd": MODEL,
+    "agent/fwdh": MODEL + ("agent/fwd", "agent/xgwh"),
     "agent/xgwh": MODEL + ("agent/fwd",),
     "agent/p4rt": BASE + ("agent/xgwh/phys.h", "proto/rpc/wire.h", "proto/rpc/rpc_status.h"),
     "agent/session": MODEL + ("agent/driver/driver.h",),
     "agent/driver": ("proto", "agent/session/session.h", "agent/p4rt", "agent/xgwh"),
-    "agent/gateway": ("proto", "agent/fwd", "agent/p4rt", "agent/xgwh"),
+    "agent/gateway": ("proto", "agent/fwd", "agent/fwdh", "agent/p4rt", "agent/xgwh"),
     "agent": ("proto", "agent/session", "agent/driver"),
 }
 
-PURE = ("proto/model", "agent/fwd", "agent/session", "agent/xgwh") + CONTROLLER_PURE
+PURE = ("proto/model", "agent/fwd", "agent/fwdh", "agent/session", "agent/xgwh") + CONTROLLER_PURE
 # Files that are impure on purpose, with the reason.
 EXCEPTIONS = {
     "proto/base/log.c": "stamps its lines",

@@ -1,0 +1,131 @@
+/* switch_read - the physical tables as they are read back. */
+#include "agent/fwdh/switch_impl.h"
+
+#include <string.h>
+
+static void part_entry(uint32_t part, const struct hpart_row *row,
+                       struct phys_entry *ret)
+{
+    uint8_t *d = ret->data;
+
+    memset(ret, 0, sizeof(*ret));
+    ret->table = PHYS_ROUTE_PART;
+    ret->action = row->action;
+    ret->priority = row->priority;
+    store_be16(ret->key, (uint16_t)part);
+    hkey_store(row->key, ret->key + 2);
+    if (row->action == PHYS_PEER || row->action == PHYS_TUNNEL) {
+        d[0] = (uint8_t)(row->vni >> 16);
+        store_be16(d + 1, (uint16_t)row->vni);
+    }
+    if (row->action == PHYS_PEER) {
+        d[3] = row->half;
+    } else if (row->action == PHYS_TUNNEL) {
+        d[3] = (uint8_t)(row->nc >> 16);
+        store_be16(d + 4, (uint16_t)row->nc);
+    } else if (row->action == PHYS_TO_X86) {
+        d[0] = row->cls;
+    }
+}
+
+static void fill_part(const struct hswitch *s, uint32_t part,
+                      const struct hpart_row *row, struct phys_entry *ret)
+{
+    part_entry(part, row, ret);
+    phys_mask_exact(PHYS_ROUTE_PART, ret->mask);
+    hkey_store(s->masks.at[row->length], ret->mask + 2);
+}
+
+static bool next_part(const struct hswitch *s, const struct hhalf *h, struct hcursor *c,
+                      uint32_t *budget, struct phys_entry *ret)
+{
+    while (c->at<h->parts.partitions && * budget> 0) {
+        const struct hpart *p = hparts_at(&h->parts, c->at);
+
+        --*budget;
+        if (p && c->row < p->count) {
+            fill_part(s, c->at, &p->row[c->row++], ret);
+            return true;
+        }
+        c->at++;
+        c->row = 0;
+    }
+    return false;
+}
+
+bool hswitch_next(const struct hswitch *s, unsigned half, enum phys_table table,
+                  struct hcursor *c, uint32_t *budget, struct phys_entry *ret)
+{
+    const struct hhalf *h = &s->half[half];
+    const struct hrecords *records = &h->records[table];
+
+    if (table == PHYS_ROUTE_PART) {
+        return next_part(s, h, c, budget, ret);
+    }
+    while (c->row<records->top && * budget> 0) {
+        --*budget;
+        if (hrecords_get(records, c->row++, ret)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool hswitch_find(const struct hswitch *s, unsigned half, const struct phys_entry *key,
+                  struct phys_entry *ret)
+{
+    const struct hhalf *h = &s->half[half];
+    uint32_t row;
+
+    if (key->table == PHYS_ROUTE_PART) {
+        uint32_t part = load_be16(key->key);
+        struct hkey mask = hkey_load(key->mask + 2);
+        int length = hkey_prefix_length(&mask);
+        struct hpart_row want = { .key = hkey_load(key->key + 2),
+                                  .length = (uint8_t)length,
+                                  .priority = key->priority };
+        const struct hpart_row *got = length < 0 || part >= h->parts.partitions
+                                          ? NULL
+                                          : hparts_find(&h->parts, part, &want);
+
+        if (got) {
+            fill_part(s, part, got, ret);
+        }
+        return got != NULL;
+    }
+    row = hrecords_find(&h->records[key->table], key);
+    return row != HRECORDS_NONE && hrecords_get(&h->records[key->table], row, ret);
+}
+
+uint32_t hswitch_count(const struct hswitch *s, unsigned half, enum phys_table table)
+{
+    return table == PHYS_ROUTE_PART ? s->half[half].part_rows
+                                    : s->half[half].records[table].count;
+}
+
+void hswitch_get_meter(const struct hswitch *s, unsigned half, enum phys_meter meter,
+                       uint32_t index, struct phys_meter_config *ret)
+{
+    const struct hmeter_config *c = atomic_load_explicit(
+        &s->half[half].meter[meter][index].config, memory_order_relaxed);
+
+    *ret = c ? c->given : (struct phys_meter_config){ 0, 0, 0, 0 };
+}
+
+void hswitch_get_counter(const struct hswitch *s, unsigned half,
+                         enum phys_counter counter, uint32_t index, struct hcount *ret)
+{
+    const struct hhalf *h = &s->half[half];
+    const struct hcount *base =
+        counter == PHYS_COUNTER_DROP ? &h->drop_base[index] : &h->vni_base[index];
+
+    *ret = (struct hcount){ -base->packets, -base->bytes };
+    for (unsigned i = 0; i < s->options.workers; i++) {
+        const struct hworker *w = &s->workers[i];
+        const struct hcell *cell =
+            counter == PHYS_COUNTER_DROP ? &w->drop[half][index] : &w->vni[half][index];
+
+        ret->packets += atomic_load_explicit(&cell->packets, memory_order_relaxed);
+        ret->bytes += atomic_load_explicit(&cell->bytes, memory_order_relaxed);
+    }
+}
