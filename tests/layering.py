@@ -33,6 +33,7 @@ RULES = {
     "controller": ("proto", "controller"),
     "agent/fwd": MODEL,
     "agent/fwdh": MODEL + ("agent/fwd", "agent/xgwh"),
+    "agent/calibrate": MODEL + ("agent/fwd",),
     "agent/xgwh": MODEL + ("agent/fwd",),
     "agent/p4rt": BASE + ("agent/xgwh/phys.h", "proto/rpc/wire.h", "proto/rpc/rpc_status.h"),
     "agent/session": MODEL + ("agent/driver/driver.h",),

@@ -68,6 +68,18 @@ static const struct cli_option plan_options[] = {
     { NULL, 0, NULL, NULL },
 };
 
+static const struct cli_option calibrate_options[] = {
+    { "runs", 0, "N", "Runs, of which the median counts [5]." },
+    { "io", 0, "CYCLES", "A packet's cycles in the NIC's driver [84, published]." },
+    { "predict", 0, "ENTRIES:HOPS:BURST", "Predict one more." },
+    { "save", 0, "FILE", "Write the parameters there." },
+    { "params", 0, "FILE", "Measure nothing: parameters that were saved." },
+    { "points", 0, "FILE", "Measure nothing: points that were saved." },
+    { "save-points", 0, "FILE", "Write what was measured there." },
+    { "program", 0, "PATH", "What measures [xgw-calibrate beside xgwctl]." },
+    { NULL, 0, NULL, NULL },
+};
+
 const struct cli_command cli_commands[] = {
     { "apply", "-f FILE", "Make the region what a YAML file says.", 0, 0, NULL,
       apply_options,
@@ -126,6 +138,12 @@ const struct cli_command cli_commands[] = {
       "  xgwctl capacity plan --traffic 2T --node 100G --x86-share 0 --lb-node 400G\n"
       "  xgwctl capacity plan --history clusters.csv --safe 80\n",
       cmd_capacity_plan },
+    { "capacity calibrate", "", "Measure what a packet costs on this machine.", 0, 0,
+      NULL, calibrate_options,
+      "  xgwctl capacity calibrate\n"
+      "  taskset -c 3 xgwctl capacity calibrate --io 60 --save core.json\n"
+      "  xgwctl capacity calibrate --params core.json --predict 2000000:1:64\n",
+      cmd_capacity_calibrate },
     { "completion", "bash|zsh", "Print a completion script.", 1, 1, shells, NULL,
       "  source <(xgwctl completion bash)\n"
       "  xgwctl completion zsh > ~/.zfunc/_xgwctl\n",

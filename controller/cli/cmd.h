@@ -4,6 +4,7 @@
 #include "controller/cli/cli.h"
 
 enum cli_exit cmd_apply(struct cli *cli);
+enum cli_exit cmd_capacity_calibrate(struct cli *cli);
 enum cli_exit cmd_capacity_explain(struct cli *cli);
 enum cli_exit cmd_capacity_plan(struct cli *cli);
 enum cli_exit cmd_completion(struct cli *cli);

@@ -1,19 +1,20 @@
 #!/usr/bin/python3
 """xgwctl capacity: published figures from its JSON, and what it says to bad input.
 
-    test_capacity.py XGWCTL
+    test_capacity.py XGWCTL XGW_CALIBRATE
 
 Figures are those of Sailfish (SIGCOMM'21), table 2, figure 17 and section 2.3, and of the
 open compiler's report on our image.
 """
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
 import unittest
 
-XGWCTL = None
+XGWCTL = XGW_CALIBRATE = None
 OK, FAILED, USAGE, REFUSED = 0, 1, 2, 7
 
 # step, SRAM %, TCAM %, how near SRAM has to come
@@ -25,7 +26,7 @@ FIGURE_17 = [("none-v4", 58, 311, 1.5), ("none-v6", 233, 622, 1.5),
 def run(*words, stdin=None):
     keep = {k: v for k, v in os.environ.items() if not k.startswith(("XGWCTL_", "XDG_"))}
     return subprocess.run([XGWCTL, "capacity", *words], input=stdin, text=True,
-                          capture_output=True, timeout=60,
+                          capture_output=True, timeout=300,
                           env={**keep, "HOME": "/nonexistent"})
 
 
@@ -202,9 +203,158 @@ class History(Case):
         self.refused("history", "file", "plan", "--history", "/no/such/file")
 
 
+def cycles(entries, hops, burst):
+    """A machine of ours: 30 cycles, 45 a table, 60 for another VNI, 140 a call; 512 KiB of
+    L2, 8 MiB of L3, 21 bytes an entry; 80 a line from memory, 200 more in a burst of 1."""
+    size = entries * 21
+    beyond = [max(0, 1 - cache / size) for cache in (512 << 10, 8 << 20)]
+    tables = hops + 2
+    return (30 + 45 * tables + 60 * (hops > 0) + tables * (12 * beyond[0] + 80 * beyond[1])
+            + (140 + 200 * tables * beyond[0]) / burst)
+
+
+FAKE = """#!/usr/bin/python3
+import json, sys
+sys.path.insert(0, %r)
+from test_capacity import cycles
+runs = int(sys.argv[2])
+points = []
+for text in sys.argv[3:]:
+    e, h, b = map(int, text.split(":"))
+    c = cycles(e, h, b)
+    # Of an odd number of runs most are right; the median has to find them.
+    points.append(dict(entries=e, hops=h, burst=b, bytes=e * 21,
+                       cycles=[c] * (runs // 2 + 1) + [5 * c] * (runs // 2)))
+print(json.dumps(dict(tsc_hz=2400000000, l2_bytes=1 << 20, l3_bytes=32 << 20,
+                      gaps=dict(per_s=250, mean_ns=5000, longest_ns=90000), points=points)))
+"""
+
+
+class Calibrate(Case):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+        self.program = self.script(self.fake())
+
+    def fake(self):
+        return FAKE % str(pathlib.Path(__file__).resolve().parent)
+
+    def script(self, text):
+        path = self.folder / "measure"
+        path.write_text(text)
+        path.chmod(0o755)
+        return str(path)
+
+    def path(self, name, text=None):
+        if text is not None:
+            (self.folder / name).write_text(text)
+        return str(self.folder / name)
+
+    def test_the_fit_finds_the_machine_and_predicts_what_it_has_not_seen(self):
+        got = self.json("calibrate", "--program", self.program)
+        for name, want in (("base_cycles", 30), ("table_cycles", 45), ("rewrite_cycles", 60),
+                           ("call_cycles", 140), ("dram_cycles", 80), ("l2_bytes", 512 << 10),
+                           ("l3_bytes", 8 << 20), ("io_cycles", 84), ("hz", 2.4e9)):
+            self.assertAlmostEqual(got["parameters"][name], want, delta=want * 0.01, msg=name)
+        self.assertEqual(got["fit"]["points"], 28)
+        self.assertEqual(len(got["predictions"]), 3)
+        for p in got["predictions"]:
+            want = cycles(p["entries"], p["hops"], p["burst"])
+            self.assertAlmostEqual(p["cycles"], want, delta=want * 0.01)
+            self.assertAlmostEqual(p["measured"], want, delta=0.06)
+            self.assertAlmostEqual(p["mpps_a_core"], 2400 / (want + 84), delta=0.1)
+        self.assertLess(got["worst_prediction_pct"], 1)
+        self.assertTrue(got["is_within_goal"])
+
+    def test_a_prediction_that_is_off_is_said_and_fails(self):
+        self.program = self.script(self.fake().replace(
+            "c = cycles(e, h, b)", "c = cycles(e, h, b) * (1.5 if b == 32 else 1)"))
+        done = self.ctl("calibrate", "--program", self.program, "-o", "json", code=FAILED)
+        self.assertIn("off by more than 15 %", done.stderr)
+        self.assertFalse(json.loads(done.stdout)["is_within_goal"])
+
+    def test_parameters_and_points_can_be_kept(self):
+        core, points = self.path("core.json"), self.path("points.json")
+        first = self.json("calibrate", "--program", self.program, "--save", core,
+                          "--save-points", points, "--io", "60")
+        again = self.json("calibrate", "--points", points, "--io", "60")
+        for name, value in first["parameters"].items():
+            self.assertAlmostEqual(again["parameters"][name], value, delta=1e-6 + value * 1e-9)
+        one = self.json("calibrate", "--params", core, "--predict", "2000000:1:16")
+        want = cycles(2000000, 1, 16)
+        self.assertAlmostEqual(one["predictions"][0]["cycles"], want, delta=want * 0.01)
+        self.assertAlmostEqual(one["predictions"][0]["mpps_a_core"], 2400 / (want + 60),
+                               delta=0.1)
+
+    def test_the_table_shows_parameters_and_errors(self):
+        text = self.ctl("calibrate", "--program", self.program).stdout
+        self.assertRegex(text, r"table_cycles +45")
+        self.assertRegex(text, r"250000 +0 +32 .* [-0-9.]+ ")
+        self.assertIn("interrupts_per_s 250", text)
+
+    def test_bad_input_names_field_and_rule(self):
+        for text, want in (("exit 3", "exit 3"), ("kill -9 $$", "signal 9")):
+            done = self.ctl("calibrate", "--program", self.script("#!/bin/sh\n" + text),
+                            code=REFUSED)
+            self.assertIn(want, done.stderr)
+        for text in ("not json", "{}", '{"tsc_hz": 1, "points": []}',
+                     '{"tsc_hz": 1, "points": [{"entries": 1, "burst": 1}]}',
+                     '{"tsc_hz": 1, "points": [{"entries": 1, "burst": 1, "cycles": [0]}]}',
+                     '{"tsc_hz": 1, "points": [{"entries": -1, "burst": 1, "cycles": [5]}]}'):
+            with self.subTest(text):
+                self.refused("point", "points_form", "calibrate", "--program",
+                             self.script("#!/bin/sh\necho '%s'" % text))
+        few = {"tsc_hz": 1, "points": [{"entries": 9, "burst": 1, "hops": 0, "bytes": 9,
+                                        "cycles": [5]}]}
+        self.refused("points", "point_count", "calibrate", "--points",
+                     self.path("few.json", json.dumps(few)))
+        done = self.ctl("calibrate", "--program", "/no/such/program", code=3)
+        self.assertIn("/no/such/program", done.stderr)
+        self.refused("runs", "amount_range", "calibrate", "--runs", "0")
+        self.refused("io", "amount_syntax", "calibrate", "--io", "x")
+        self.refused("points", "file", "calibrate", "--points", "/no/such/file")
+        self.program = self.script(self.fake())
+        core = self.path("core.json")
+        self.json("calibrate", "--program", self.program, "--save", core)
+        self.ctl("calibrate", "--params", core, code=USAGE)
+        for bad in ("", "1:2", "1:2:3:4", "0:0:1", "1:4:1", "1:0:65", "1:0:0", "-1:0:1",
+                    " 1:0:1", "1:0:1x", "123456789:0:1"):
+            with self.subTest(bad):
+                self.refused("", "config_syntax", "calibrate", "--params", core,
+                             "--predict=" + bad)
+        for key, value in (("hz", 0), ("table_cycles", -1), ("l3_bytes", "x")):
+            params = json.loads(pathlib.Path(core).read_text())
+            params[key] = value
+            self.refused(key, "parameter", "calibrate", "--predict", "1:0:1", "--params",
+                         self.path("bad.json", json.dumps(params)))
+
+    def test_endless_output_is_cut_off(self):
+        done = self.ctl("calibrate", "--program", self.script("#!/bin/sh\nexec yes"),
+                        code=REFUSED)
+        self.assertIn("more than 1 MiB", done.stderr)
+
+    def test_this_machine(self):
+        """The real program beside xgwctl: how good it is, a busy machine cannot tell."""
+        done = run("calibrate", "--runs", "1", "-o", "json")
+        self.assertIn(done.returncode, (OK, FAILED), done.stderr)
+        got = json.loads(done.stdout)
+        self.assertGreater(got["parameters"]["table_cycles"], 5)
+        self.assertEqual([p["entries"] for p in got["predictions"]], [250000, 700000, 60000])
+
+    def test_what_xgw_calibrate_does_not_take(self):
+        for words in ((), ("1",), ("1000:0",), ("1000:0:65",), ("1000:4:1",), ("10:0:1",),
+                      ("--runs", "0", "1000:0:1"), ("--packets", "9", "1000:0:1"),
+                      ("--nonsense",), ("1000:0:1x",)):
+            done = subprocess.run([XGW_CALIBRATE, *words], capture_output=True, text=True,
+                                  timeout=60)
+            self.assertEqual(done.returncode, 2, words)
+            self.assertIn("usage: xgw-calibrate", done.stderr)
+
+
 class Help(Case):
     def test_help_has_examples_that_work(self):
-        for command in ("explain", "plan"):
+        for command in ("calibrate", "explain", "plan"):
             text = self.ctl(command, "--help").stdout
             self.assertIn("Examples:\n  xgwctl capacity %s" % command, text)
 
@@ -212,9 +362,9 @@ class Help(Case):
         for words in ((), ("frobnicate",)):
             done = run(*words)
             self.assertEqual(done.returncode, USAGE)
-            self.assertIn("explain, plan", done.stderr)
+            self.assertIn("plan, calibrate", done.stderr)
 
 
 if __name__ == "__main__":
-    XGWCTL = sys.argv.pop(1)
+    XGWCTL, XGW_CALIBRATE = sys.argv.pop(1), sys.argv.pop(1)
     unittest.main()
