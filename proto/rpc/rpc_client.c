@@ -34,6 +34,9 @@ static void fill_args(struct rpc_args *args, const struct rpc_channel_options *o
     /* Nothing outside decides how we reach our own peers. */
     rpc_args_int(args, GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     rpc_args_int(args, GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+    rpc_args_int(args, GRPC_ARG_MAX_METADATA_SIZE,
+                 (int)(options->max_metadata_bytes ? options->max_metadata_bytes
+                                                   : RPC_MAX_METADATA_BYTES));
     if (options->tls_name) {
         rpc_args_text(args, GRPC_SSL_TARGET_NAME_OVERRIDE_ARG, options->tls_name);
     }

@@ -23,6 +23,7 @@ struct rpc_channel_options {
     const struct rpc_tls *tls; /* null: plain text */
     const char *tls_name; /* name the certificate must carry; null: the address's */
     uint32_t max_message_bytes;    /* received; 16 MiB */
+    uint32_t max_metadata_bytes;   /* received, with the status details; 16 KiB */
     uint32_t max_queue_bytes;      /* unsent, per call; 4 MiB */
     uint32_t keepalive_ms;         /* 1000 */
     uint32_t keepalive_timeout_ms; /* 1000 */

@@ -187,8 +187,9 @@ void rpc_args_text(struct rpc_args *args, const char *key, const char *value);
 void rpc_args_common(struct rpc_args *args, uint32_t max_message_bytes,
                      uint32_t keepalive_ms, uint32_t keepalive_timeout_ms);
 
-#define RPC_MAX_MESSAGE_BYTES (16u << 20)
-#define RPC_MAX_QUEUE_BYTES   (4u << 20)
+#define RPC_MAX_MESSAGE_BYTES  (16u << 20)
+#define RPC_MAX_QUEUE_BYTES    (4u << 20)
+#define RPC_MAX_METADATA_BYTES (16u << 10)
 
 /* Credentials; null `tls` gives plain text. */
 enum rc rpc_tls_server(const struct rpc_tls *tls, grpc_server_credentials **ret,
