@@ -9,6 +9,7 @@
 #include "controller/cli/cli_number.h"
 #include "controller/cli/cli_print.h"
 #include "proto/model/entry.h"
+#include "proto/model/name.h"
 
 #define LINE_MAX_BYTES 256
 #define LINES_MAX      1000000
@@ -50,7 +51,6 @@ static enum rc parse_line(char *text, size_t line, struct sample *ret, struct er
 {
     char *fields[5] = { NULL };
     unsigned count = 0;
-    size_t len;
     enum rc rc;
 
     for (char *rest = text; rest && count < 5;) {
@@ -60,12 +60,12 @@ static enum rc parse_line(char *text, size_t line, struct sample *ret, struct er
         return fail_line(err, line, "line", "field_count",
                          "not cluster,date,amount,capacity or cluster,reserved,amount");
     }
-    len = strlen(fields[0]);
-    if (len == 0 || len > CLUSTER_NAME_MAX) {
-        return fail_line(err, line, "cluster", "name_length", "not 1 to 31 characters");
+    rc = name_check(fields[0], CLUSTER_NAME_MAX, "cluster", err);
+    if (rc != RC_OK) {
+        return err_wrap(err, rc, "line %zu", line);
     }
     memset(ret, 0, sizeof(*ret));
-    memcpy(ret->cluster, fields[0], len);
+    strcpy(ret->cluster, fields[0]);
     ret->is_reservation = strcmp(fields[1], "reserved") == 0;
     if (count != (ret->is_reservation ? 3u : 4u)) {
         return fail_line(err, line, "line", "field_count",
@@ -102,29 +102,49 @@ static enum rc add(struct samples *all, const struct sample *s, struct err *err)
     return RC_OK;
 }
 
+/* The next line without its end; its length, or -1 at the end of the file, or -2 for
+ * one that is too long or no text. */
+static int read_line(FILE *f, char to[LINE_MAX_BYTES])
+{
+    int len = 0;
+    int c = getc(f);
+
+    if (c == EOF) {
+        return -1;
+    }
+    for (; c != EOF && c != '\n'; c = getc(f)) {
+        if (len + 1 == LINE_MAX_BYTES || c == '\0') {
+            return -2;
+        }
+        to[len++] = (char)c;
+    }
+    len -= len > 0 && to[len - 1] == '\r';
+    to[len] = '\0';
+    return len;
+}
+
 static enum rc read_lines(FILE *f, struct samples *all, struct err *err)
 {
     char text[LINE_MAX_BYTES];
     enum rc rc = RC_OK;
+    int len = 0;
 
-    for (size_t line = 1; rc == RC_OK && fgets(text, sizeof(text), f); line++) {
-        size_t len = strlen(text);
+    for (size_t line = 1; rc == RC_OK && (len = read_line(f, text)) != -1; line++) {
         struct sample s;
 
-        if (len + 1 == sizeof(text) && text[len - 1] != '\n') {
-            return fail_line(err, line, "line", "line_length", "longer than 254 bytes");
+        if (len == -2) {
+            return fail_line(err, line, "line", "line_form",
+                             "no text of up to 255 bytes");
         }
-        text[strcspn(text, "\r\n")] = '\0';
-        if (text[0] == '\0' || text[0] == '#') {
+        if (len == 0 || text[0] == '#') {
             continue;
         }
         rc = parse_line(text, line, &s, err);
         rc = rc == RC_OK ? add(all, &s, err) : rc;
     }
-    if (rc == RC_OK && ferror(f)) {
-        return err_set(err, RC_INVALID, "%s", strerror(errno));
-    }
-    return rc;
+    return rc == RC_OK && ferror(f)
+               ? err_field(err, RC_INVALID, "history", "file", "%s", strerror(errno))
+               : rc;
 }
 
 /* ---- clusters ---- */
@@ -202,24 +222,12 @@ static enum rc work_out(struct samples *all, double safe_pct, json_t *clusters,
     return rc;
 }
 
-enum rc capacity_history_read(const char *path, double safe_pct, json_t **ret,
-                              struct err *err)
+enum rc capacity_history_read(FILE *f, double safe_pct, json_t **ret, struct err *err)
 {
-    bool is_stdin = strcmp(path, "-") == 0;
-    FILE *f = is_stdin ? stdin : fopen(path, "re");
     struct samples all = { 0 };
     json_t *clusters = json_array();
-    enum rc rc;
+    enum rc rc = read_lines(f, &all, err);
 
-    if (!f) {
-        json_decref(clusters);
-        return err_field(err, RC_INVALID, "history", "file", "%s: %s", path,
-                         strerror(errno));
-    }
-    rc = read_lines(f, &all, err);
-    if (!is_stdin) {
-        fclose(f);
-    }
     if (rc == RC_OK && all.count == 0) {
         rc = err_field(err, RC_INVALID, "history", "empty", "no measurements");
     }
@@ -227,10 +235,29 @@ enum rc capacity_history_read(const char *path, double safe_pct, json_t **ret,
     free(all.at);
     if (rc != RC_OK) {
         json_decref(clusters);
-        return err_wrap(err, rc, "%s", path);
+        return rc;
     }
     *ret = clusters;
     return RC_OK;
+}
+
+/* From a file by name; "-" is stdin. */
+static enum rc read_path(const char *path, double safe_pct, json_t **ret,
+                         struct err *err)
+{
+    bool is_stdin = strcmp(path, "-") == 0;
+    FILE *f = is_stdin ? stdin : fopen(path, "re");
+    enum rc rc;
+
+    if (!f) {
+        return err_field(err, RC_INVALID, "history", "file", "%s: %s", path,
+                         strerror(errno));
+    }
+    rc = capacity_history_read(f, safe_pct, ret, err);
+    if (!is_stdin) {
+        fclose(f);
+    }
+    return rc == RC_OK ? RC_OK : err_wrap(err, rc, "%s", path);
 }
 
 enum cli_exit capacity_history_print(const struct cli *cli)
@@ -252,8 +279,7 @@ enum cli_exit capacity_history_print(const struct cli *cli)
     struct buf text = BUF_INIT;
 
     if (cli_option_percent(cli, "safe", 1, 100, &safe, &err) != RC_OK ||
-        capacity_history_read(cli_option(cli, "history"), safe, &clusters, &err) !=
-            RC_OK) {
+        read_path(cli_option(cli, "history"), safe, &clusters, &err) != RC_OK) {
         return cli_fail(&err);
     }
     if (cli->settings.output == CLI_TABLE) {

@@ -13,14 +13,13 @@
 #pragma once
 
 #include <jansson.h>
+#include <stdio.h>
 
 #include "controller/cli/cli.h"
 
-/* Reads `path` ("-": stdin) and works out each cluster's line; gives an array of
- * objects, in order of names.  RC_INVALID or RC_RANGE names the line, field and rule.
- */
-enum rc capacity_history_read(const char *path, double safe_pct, json_t **ret,
-                              struct err *err);
+/* Reads to the end of `f` and works out each cluster's line; gives an array of objects,
+ * in order of names.  RC_INVALID or RC_RANGE names the line, field and rule. */
+enum rc capacity_history_read(FILE *f, double safe_pct, json_t **ret, struct err *err);
 
 /* The command's --history and --safe. */
 enum cli_exit capacity_history_print(const struct cli *cli);

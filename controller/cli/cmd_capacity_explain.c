@@ -7,12 +7,14 @@
 
 #include "controller/capacity/alpm.h"
 #include "controller/capacity/conflict.h"
-#include "controller/capacity/layout.h"
+#include "controller/capacity/profile.h"
 #include "controller/capacity/steps.h"
 #include "controller/cli/cli_number.h"
 #include "controller/cli/cli_print.h"
 
 #define ENTRIES_MAX 1e9
+/* For packets a second at line rate; resources that are not traffic do not ask. */
+#define FRAME_BYTES 512
 /* Chance that a conflict table turns out too small. */
 #define RISK 1e-9
 
@@ -168,6 +170,25 @@ static json_t *tables_json(const struct layout *l, const struct chip *c)
     return tables;
 }
 
+/* What a node can run out of: whatever its profile lists. */
+static json_t *resources_json(const struct layout *l, const struct chip *c)
+{
+    json_t *resources = json_array();
+    struct profile p;
+
+    profile_init_h(&p, l, c, FRAME_BYTES);
+    for (unsigned i = 0; i < p.set.count; i++) {
+        const struct resource *r = &p.set.at[i];
+        double capacity = (double)p.set.capacity[i] / r->scale;
+
+        json_array_append_new(resources, json_pack("{s:s, s:s, s:b, s:f, s:s}",
+                                                   "resource", r->name, "unit", r->unit,
+                                                   "per_half", r->per_half, "capacity",
+                                                   floor(capacity), "what", r->what));
+    }
+    return resources;
+}
+
 static json_t *layout_json(const struct layout *l, const struct chip *c)
 {
     struct layout_fit fit = layout_fit(l, c);
@@ -185,8 +206,9 @@ static json_t *layout_json(const struct layout *l, const struct chip *c)
                 cli_round(100 * l->reported[p].phv_share, 2), "reported_stages",
                 (int)l->reported[p].stages));
     }
-    return json_pack("{s:s, s:o, s:o, s:{s:f, s:f}}", "layout", l->name, "tables",
-                     tables_json(l, c), "pipes", pipes, "pair", "sram_pct",
+    return json_pack("{s:s, s:o, s:o, s:o, s:{s:f, s:f}}", "layout", l->name, "tables",
+                     tables_json(l, c), "pipes", pipes, "resources",
+                     resources_json(l, c), "pair", "sram_pct",
                      cli_round(100 * fit.sram_share, 2), "tcam_pct",
                      cli_round(100 * fit.tcam_share, 2));
 }
@@ -244,6 +266,10 @@ static void print_layout(const struct layout *l, const struct chip *c, struct bu
                                                { "PHV %", "reported_phv_pct" },
                                                { "STAGES", "reported_stages" },
                                                { NULL, NULL } };
+    static const struct cli_column resources[] = {
+        { "RESOURCE", "resource" }, { "UNIT", "unit" }, { "PER HALF", "per_half" },
+        { "CAPACITY", "capacity" }, { "WHAT", "what" }, { NULL, NULL }
+    };
     json_t *json = layout_json(l, c);
     json_t *pair = json_object_get(json, "pair");
 
@@ -258,6 +284,8 @@ static void print_layout(const struct layout *l, const struct chip *c, struct bu
     buf_text(to, " % (compiler: 67 and 16; Sailfish with its production tables, which "
                  "it does not size: 69 and 32).\n");
     print_holds(l, c, to);
+    buf_text(to, "\nWhat a node can run out of\n\n");
+    cli_table(json_object_get(json, "resources"), resources, to);
     json_decref(json);
 }
 

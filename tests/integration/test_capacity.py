@@ -81,6 +81,16 @@ class Explain(Case):
             of_tables = sum(t["sram_pct"] for t in got["tables"] if t["pipe"] == pipe["pipe"])
             self.assertAlmostEqual(of_tables, pipe["sram_pct"], delta=0.1)
 
+    def test_a_node_is_a_list_of_resources(self):
+        got = {r["resource"]: r for r in self.json("explain", "--layout")["resources"]}
+        # 1.61 M VM-NC, 229,900 VNIs, 9,216 partitions a half of which one stays empty.
+        self.assertAlmostEqual(2 * got["vm_nc"]["capacity"], 1.61e6, delta=5e3)
+        self.assertEqual(got["vni"]["capacity"], 229900)
+        self.assertEqual(got["route"]["capacity"], 9215)
+        self.assertEqual(got["bps"]["capacity"], 1.6e12)
+        self.assertTrue(got["route"]["per_half"])
+        self.assertFalse(got["vni"]["per_half"])
+
     def test_other_mixes_and_sizes(self):
         got = self.json("explain", "--v6-share", "50%", "--routes", "458588")["steps"]
         self.assertEqual(got[2]["step"], "none-50-50")
@@ -193,8 +203,10 @@ class History(Case):
                 ("gw-7,2026-11-30,x,2", "amount", "amount_syntax"),
                 ("gw-7,2026-11-30,1,0", "capacity", "amount_range"),
                 (",2026-11-30,1,2", "cluster", "name_length"),
+                ("gw 7,2026-11-30,1,2", "cluster", "name_syntax"),
                 ("g" * 32 + ",2026-11-30,1,2", "cluster", "name_length"),
-                ("x" * 300, "line", "line_length"),
+                ("x" * 300, "line", "line_form"),
+                ("gw-7,2026-11-30,1,2\0", "line", "line_form"),
                 ("gw-7,2026-11-30,1,2\ngw-7,2026-11-30,3,4", "gw-7", "two_days"),
                 ("gw-7,reserved,4", "gw-7", "two_days"),
                 ("# nothing", "history", "empty")]:
