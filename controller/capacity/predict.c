@@ -10,16 +10,70 @@ void half_counter_init(struct half_counter *c, const struct layout *l)
     alpm_counter_init(&c->alpm, l->partition_slots);
 }
 
-bool half_counter_route(struct half_counter *c, uint32_t vni, const struct prefix *dst)
+/* ::ffff:0:0/96, where IPv4 stands among the 128-bit addresses. */
+static const struct prefix pool = { { IP_V6, { [10] = 0xff, [11] = 0xff } }, 96 };
+static const struct prefix v4_default = { { IP_V4, { 0 } }, 0 };
+
+static struct prefix prefix_of(const struct row *row)
 {
-    return alpm_counter_add(&c->alpm, vni, dst);
+    struct prefix p = { { row->key[0], { 0 } }, row->key[row->key_len - 1] };
+
+    memcpy(p.addr.b, row->key + 1, row->key_len - 2u);
+    return p;
 }
 
-void half_counter_vni(struct half_counter *c, uint64_t vms_v4, uint64_t vms_v6)
+/* Counts the routes from `it` on, of one family, while they stand before (or behind)
+ * IPv4 in the order of the strings. */
+static bool add_routes(struct half_counter *c, uint32_t vni, struct rows_iter it,
+                       uint8_t family, bool is_before, bool *has_over)
 {
+    struct row row;
+
+    while (rows_next(&it, &row) && row.key[0] == family) {
+        struct prefix p = prefix_of(&row);
+        bool is_over = prefix_covers(&p, &pool);
+
+        *has_over |= is_over;
+        if (family == IP_V6 &&
+            (is_over || memcmp(p.addr.b, pool.addr.b, 16) < 0) != is_before) {
+            continue;
+        }
+        if (!alpm_counter_add(&c->alpm, vni, &p)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool half_counter_vni(struct half_counter *c, uint32_t vni, const struct rows *routes,
+                      const struct rows *vms)
+{
+    static const uint8_t v4_first[] = { IP_V4, 0, 0, 0, 0, 0 };
+    static const uint8_t v6_first[18] = { IP_V6 };
+    struct rows_iter v4 =
+        rows_seek(routes, TABLE_VXLAN_ROUTE, v4_first, sizeof(v4_first));
+    struct rows_iter v6 =
+        rows_seek(routes, TABLE_VXLAN_ROUTE, v6_first, sizeof(v6_first));
+    struct rows_iter it = rows_begin(vms, TABLE_VM_NC);
+    struct row row;
+    uint64_t v6_vms = 0;
+    bool has_over = false;
+    bool is_guarded =
+        rows_find(routes, TABLE_VXLAN_ROUTE, v4_first, sizeof(v4_first), &row);
+
+    if (!add_routes(c, vni, v6, IP_V6, true, &has_over) ||
+        (has_over && !is_guarded && !alpm_counter_add(&c->alpm, vni, &v4_default)) ||
+        !add_routes(c, vni, v4, IP_V4, false, &has_over) ||
+        !add_routes(c, vni, v6, IP_V6, false, &has_over)) {
+        return false;
+    }
+    while (rows_next(&it, &row)) {
+        v6_vms += row.key[0] == IP_V6;
+    }
     c->counts.vnis++;
-    c->counts.vms += vms_v4 + vms_v6;
-    c->counts.conflicts += conflict_expected((double)vms_v6);
+    c->counts.vms += rows_count(vms);
+    c->counts.conflicts += conflict_expected((double)v6_vms);
+    return true;
 }
 
 struct half_counts half_counter_sum(const struct half_counter *c)

@@ -12,11 +12,12 @@
 
 #include "controller/capacity/alpm.h"
 #include "controller/capacity/layout.h"
+#include "proto/model/rows.h"
 
 /* What one half holds. */
 struct half_counts {
     uint64_t vnis;
-    uint64_t routes;
+    uint64_t routes;     /* guards included */
     uint64_t route_rows; /* as counted; 0: estimated from `routes` */
     uint64_t vms;        /* both families */
     double conflicts;    /* of them, v6 ones whose key is taken; expected */
@@ -38,10 +39,13 @@ struct half_counter {
 };
 
 void half_counter_init(struct half_counter *c, const struct layout *l);
-/* In the order that alpm_counter_add() asks for; false likewise. */
-bool half_counter_route(struct half_counter *c, uint32_t vni, const struct prefix *dst);
-/* A VNI with so many VMs. */
-void half_counter_vni(struct half_counter *c, uint64_t vms_v4, uint64_t vms_v6);
+
+/* A VNI with its routes and VMs (borrowed; null is none); VNIs in ascending order,
+ * false for one that is not.  A v6 route over the pooled IPv4 space takes a guard in
+ * front of it, as on the chip, unless the VNI has an IPv4 default. */
+bool half_counter_vni(struct half_counter *c, uint32_t vni, const struct rows *routes,
+                      const struct rows *vms);
+
 /* The sums so far; more may follow. */
 struct half_counts half_counter_sum(const struct half_counter *c);
 
