@@ -2,9 +2,11 @@
  * predict - what a set of entries takes of the chip: TCAM rows, SRAM words, table by
  * table, before anything is written.
  *
- * What agent/xgwh will allocate for the same entries is within 3 % of it in rows and
- * words (a test holds both against each other).  To get there the routes are counted
- * with alpm_counter; counts alone give an estimate that is up to a tenth off in rows.
+ * What agent/xgwh allocates for the same entries is within 3 % of it in rows and words,
+ * after a bulk build or when re-packing has caught up (a test holds both against each
+ * other); right after many single changes it may be a sixth more rows.  To get there
+ * the routes are counted with alpm_counter; counts alone give an estimate that is up to
+ * a tenth off in rows.
  *
  * Values only; any thread.
  */
