@@ -1,0 +1,214 @@
+/* Between any two writes, in every order that the barriers leave open (random ones are
+ * tried), every destination gets the answer of before or of after.  The space is small
+ * enough to look at every destination after every write. */
+#include <string.h>
+
+#include "tests/bench/gen.h"
+#include "tests/unit/agent/xgwh/alpm_model.h"
+#include "tests/unit/agent/xgwh/alpm_naive.h"
+#include "tests/unit/unit.h"
+
+enum {
+    VNIS = 4,      /* 0x10 to 0x13: what they have in common can be a row's root */
+    HOST_BITS = 5, /* of an address; all others are the family's */
+    SPACE = VNIS * 2 << HOST_BITS,
+    BATCH_MAX = 40,
+};
+
+static uint64_t seed;
+
+static uint32_t below(uint32_t n)
+{
+    return (uint32_t)(gen_random(&seed) % n);
+}
+
+/* IPv4 10.0.0.x, pooled, or 2001:db8::x; `place` says VNI, family, x. */
+static void destination(unsigned place, uint32_t *vni, uint8_t addr[16])
+{
+    unsigned x = place % (1u << HOST_BITS);
+    bool is_v6 = place >> HOST_BITS & 1;
+
+    *vni = 0x10 + (place >> (HOST_BITS + 1));
+    memset(addr, 0, 16);
+    memcpy(addr, is_v6 ? "\x20\x01\x0d\xb8" : "\0\0\0\0", 4);
+    memcpy(addr + 10, is_v6 ? "\0\0\0\0\0" : "\xff\xff\x0a\0\0", 5);
+    addr[15] = (uint8_t)(x << (8 - HOST_BITS));
+}
+
+static struct alpm_change random_change(unsigned deletes_percent)
+{
+    struct alpm_change c = { 0 };
+    uint8_t addr[16];
+    static const uint8_t short_len[] = { 0, 8, 32, 96, 104, 112, 118, 119 };
+
+    destination(below(SPACE), &c.route.vni, addr);
+    c.route.len = (uint8_t)(below(10) ? 120 + below(HOST_BITS + 1)
+                                      : short_len[below(ARRAY_LEN(short_len))]);
+    for (unsigned i = 0; i < c.route.len; i++) {
+        c.route.addr[i / 8] |= (uint8_t)(addr[i / 8] & 0x80 >> i % 8);
+    }
+    c.is_delete = below(100) < deletes_percent;
+    c.route.result.scope = (uint8_t)(1 + below(4));
+    c.route.result.vni = below(1 << 24);
+    c.route.result.idx = below(c.route.result.scope == PHYS_SCOPE_TUNNEL     ? 1 << 17
+                               : c.route.result.scope == PHYS_SCOPE_FALLBACK ? 2
+                                                                             : 4);
+    return c;
+}
+
+struct rig {
+    struct phys_sizes sizes;
+    struct alpm *a;
+    struct model *m;
+    struct naive *n;
+    struct alpm_result before[SPACE];
+    struct alpm_result after[SPACE];
+    struct alpm_cost cost;
+    uint64_t looked;
+};
+
+static void answers(const struct rig *r, struct alpm_result *to)
+{
+    for (unsigned i = 0; i < SPACE; i++) {
+        uint32_t vni;
+        uint8_t addr[16];
+
+        destination(i, &vni, addr);
+        naive_lookup(r->n, vni, addr, &to[i]);
+    }
+}
+
+static void look_everywhere(struct rig *r, size_t at, size_t of)
+{
+    for (unsigned i = 0; i < SPACE; i++) {
+        struct alpm_result got;
+        uint32_t vni;
+        uint8_t addr[16];
+
+        destination(i, &vni, addr);
+        model_lookup(r->m, vni, addr, &got);
+        if (!result_equal(&got, &r->before[i]) && !result_equal(&got, &r->after[i])) {
+            ck_abort_msg("behind write %zu of %zu destination %u gets %u/%u/%u, before "
+                         "%u/%u/%u, after %u/%u/%u",
+                         at, of, i, got.scope, got.vni, got.idx, r->before[i].scope,
+                         r->before[i].vni, r->before[i].idx, r->after[i].scope,
+                         r->after[i].vni, r->after[i].idx);
+        }
+    }
+    r->looked++;
+}
+
+/* Writes between two barriers, in a random order; looks after each. */
+static void replay(struct rig *r, struct writes *w)
+{
+    ck_assert(w->count == 0 || w->at[0].barrier);
+    for (size_t from = 0; from < w->count;) {
+        size_t to = from + 1;
+
+        while (to < w->count && !w->at[to].barrier) {
+            to++;
+        }
+        for (size_t i = to - from; i > 1; i--) {
+            size_t k = below((uint32_t)i);
+            struct phys_write swap = w->at[from + i - 1];
+
+            w->at[from + i - 1] = w->at[from + k];
+            w->at[from + k] = swap;
+        }
+        for (; from < to; from++) {
+            model_write(r->m, &w->at[from]);
+            look_everywhere(r, from, w->count);
+        }
+    }
+}
+
+static void rig_init(struct rig *r, unsigned b)
+{
+    memset(r, 0, sizeof *r);
+    r->sizes.partitions = 400;
+    r->sizes.partition_slots = b;
+    r->sizes.table[PHYS_ROUTE_TCAM] = 400;
+    ck_assert_int_eq(alpm_new(&r->sizes, PHYS_HALF_1, &r->a), RC_OK);
+    r->m = model_new(&r->sizes);
+    r->n = naive_new();
+}
+
+static void rig_fini(struct rig *r)
+{
+    alpm_free(r->a);
+    model_free(r->m);
+    naive_free(r->n);
+}
+
+static void step(struct rig *r, unsigned batch_max, unsigned deletes_percent)
+{
+    struct alpm_change changes[BATCH_MAX];
+    struct writes w = { 0 };
+    struct err err = { 0 };
+    size_t count = 1 + below(batch_max);
+
+    for (size_t i = 0; i < count; i++) {
+        changes[i] = random_change(deletes_percent);
+    }
+    naive_apply(r->n, changes, count);
+    answers(r, r->after);
+    ck_assert_int_eq(alpm_apply(r->a, changes, count, writes_add, &w, &r->cost, &err),
+                     RC_OK);
+    replay(r, &w);
+    memcpy(r->before, r->after, sizeof r->before);
+    look_everywhere(r, w.count, w.count);
+    model_check_entries(r->m, r->a);
+    ck_assert_uint_eq(alpm_stats(r->a).routes, naive_count(r->n));
+    writes_fini(&w);
+}
+
+static void repack(struct rig *r)
+{
+    bool done = false;
+
+    for (unsigned i = 0; !done; i++) {
+        struct writes w = { 0 };
+
+        ck_assert_uint_lt(i, 10000);
+        ck_assert_int_eq(alpm_repack(r->a, 10, writes_add, &w, &r->cost, &done), RC_OK);
+        replay(r, &w);
+        model_check_entries(r->m, r->a);
+        writes_fini(&w);
+    }
+}
+
+static const struct {
+    unsigned b;
+    unsigned batch_max;
+    unsigned rounds;
+} shapes[] = { { 4, 1, 600 },  { 4, BATCH_MAX, 90 },  { 6, 8, 120 },
+               { 16, 1, 600 }, { 16, BATCH_MAX, 90 }, { 64, BATCH_MAX, 90 } };
+
+START_TEST(every_destination_sees_old_or_new_between_any_two_writes)
+{
+    struct rig r;
+
+    seed = 7 + (uint64_t)_i;
+    rig_init(&r, shapes[_i].b);
+    for (unsigned i = 0; i < shapes[_i].rounds; i++) {
+        /* It grows, and shrinks to nothing, in turns. */
+        step(&r, shapes[_i].batch_max, 6 * i / shapes[_i].rounds % 3 == 2 ? 85 : 25);
+        if (i % 40 == 39) {
+            repack(&r);
+        }
+    }
+    ck_assert_uint_gt(r.cost.move_writes, 0);
+    ck_assert_uint_gt(r.cost.cover_writes, 0);
+    rig_fini(&r);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("alpm_order");
+
+    tcase_set_timeout(tc, 300);
+    tcase_add_loop_test(tc, every_destination_sees_old_or_new_between_any_two_writes, 0,
+                        ARRAY_LEN(shapes));
+    return unit_run("alpm_order", tc);
+}
