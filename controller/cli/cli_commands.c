@@ -59,7 +59,9 @@ static const struct cli_option plan_options[] = {
     { "sides", 0, "1|2", "2: every node has a hot backup [2]." },
     { "ecmp", 0, "N", "Next hops that upstream has for a side [64]." },
     { "x86-share", 0, "PERCENT", "Of the traffic that falls back to XGW-x86 [0.02]." },
+    { "x86-level", 0, "PERCENT", "What of an XGW-x86 is planned for [50]." },
     { "lb-node", 0, "BPS", "Count a front LB tier of nodes that carry so much." },
+    { "lb-level", 0, "PERCENT", "What of an LB node is planned for [50]." },
     { "node-cost", 0, "USD", "Cost of a node of any kind [10k]." },
     { "history", 0, "FILE",
       "Say when clusters cross their safe level; CSV of "

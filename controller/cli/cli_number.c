@@ -68,6 +68,22 @@ enum rc cli_option_number(const struct cli *cli, const char *option, double min,
     return text ? cli_number(option, text, min, max, ret, err) : RC_OK;
 }
 
+enum rc cli_option_whole(const struct cli *cli, const char *option, uint32_t min,
+                         uint32_t max, uint32_t *ret, struct err *err)
+{
+    double value = *ret;
+    enum rc rc = cli_option_number(cli, option, min, max, &value, err);
+
+    if (rc == RC_OK && value != floor(value)) {
+        return err_field(err, RC_INVALID, option, "whole_number",
+                         "--%s %g: not a whole number", option, value);
+    }
+    if (rc == RC_OK) {
+        *ret = (uint32_t)value;
+    }
+    return rc;
+}
+
 enum rc cli_option_percent(const struct cli *cli, const char *option, double min,
                            double max, double *ret, struct err *err)
 {

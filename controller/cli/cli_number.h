@@ -17,6 +17,10 @@ enum rc cli_number(const char *option, const char *text, double min, double max,
 enum rc cli_option_number(const struct cli *cli, const char *option, double min,
                           double max, double *ret, struct err *err);
 
+/* The same for a whole number, of at most 2^32 - 1; RC_INVALID (whole_number) too. */
+enum rc cli_option_whole(const struct cli *cli, const char *option, uint32_t min,
+                         uint32_t max, uint32_t *ret, struct err *err);
+
 /* The same for percent: "50" or "50%", `min` to `max` percent. */
 enum rc cli_option_percent(const struct cli *cli, const char *option, double min,
                            double max, double *ret, struct err *err);

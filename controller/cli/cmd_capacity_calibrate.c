@@ -58,8 +58,8 @@ static enum rc load(const char *path, json_t **ret, struct err *err)
 static enum rc measure(const struct cli *cli, json_t **ret, struct err *err)
 {
     struct points_config all[FITTED + UNSEEN];
-    double runs = 5;
-    enum rc rc = cli_option_number(cli, "runs", 1, 25, &runs, err);
+    uint32_t runs = 5;
+    enum rc rc = cli_option_whole(cli, "runs", 1, 25, &runs, err);
 
     if (rc != RC_OK) {
         return rc;
@@ -67,8 +67,8 @@ static enum rc measure(const struct cli *cli, json_t **ret, struct err *err)
     memcpy(all, fitted, sizeof(fitted));
     memcpy(all + FITTED, unseen, sizeof(unseen));
     fputs("xgwctl: measuring, half a minute\n", stderr);
-    return points_measure(cli_option(cli, "program"), (unsigned)runs, all,
-                          FITTED + UNSEEN, ret, err);
+    return points_measure(cli_option(cli, "program"), runs, all, FITTED + UNSEEN, ret,
+                          err);
 }
 
 static enum rc fit(const struct points *points, double io, struct core_fit *ret,

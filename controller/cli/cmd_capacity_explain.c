@@ -45,7 +45,6 @@ static enum rc read_chip(const struct cli *cli, const struct chip **ret,
 static enum rc read_input(const struct cli *cli, struct explain *ret, struct err *err)
 {
     double share = steps_paper.v6_share * 100;
-    double bucket = steps_paper.bucket;
     double fill = steps_paper.fill * 100;
     enum rc rc = read_chip(cli, &ret->chip, err);
 
@@ -56,17 +55,12 @@ static enum rc read_input(const struct cli *cli, struct explain *ret, struct err
             RC_OK ||
         (rc = cli_option_number(cli, "vm-nc", 1, ENTRIES_MAX, &ret->in.vm_nc, err)) !=
             RC_OK ||
-        (rc = cli_option_number(cli, "bucket", ALPM_BUCKET_MIN, ALPM_BUCKET_MAX,
-                                &bucket, err)) != RC_OK ||
+        (rc = cli_option_whole(cli, "bucket", ALPM_BUCKET_MIN, ALPM_BUCKET_MAX,
+                               &ret->in.bucket, err)) != RC_OK ||
         (rc = cli_option_percent(cli, "fill", 1, 100, &fill, err)) != RC_OK) {
         return rc;
     }
-    if (bucket != floor(bucket)) {
-        return err_field(err, RC_INVALID, "bucket", "whole_number",
-                         "--bucket %g: not a whole number of routes", bucket);
-    }
     ret->in.v6_share = share / 100;
-    ret->in.bucket = (unsigned)bucket;
     ret->in.fill = fill / 100;
     return RC_OK;
 }

@@ -1,6 +1,7 @@
 /* xgwctl capacity plan: nodes, clusters and cost of a region; when clusters fill up. */
 #include "controller/cli/cmd.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -212,61 +213,82 @@ static enum cli_exit print_examples(const struct cli *cli)
 
 static bool has_own(const struct cli *cli)
 {
-    static const char *const names[] = { "traffic", "node",      "level",
-                                         "sides",   "ecmp",      "x86-share",
-                                         "lb-node", "node-cost", NULL };
+    const struct cli_option *o = cli->command->options;
 
-    for (unsigned i = 0; names[i]; i++) {
-        if (cli_option(cli, names[i])) {
+    for (unsigned i = 0; o[i].name; i++) {
+        if (cli->options[i] && strcmp(o[i].name, "history") != 0 &&
+            strcmp(o[i].name, "safe") != 0) {
             return true;
         }
     }
     return false;
 }
 
-static enum rc read_plan(const struct cli *cli, struct plan *ret, struct err *err)
+/* What the command line says, or a region as Sailfish's. */
+struct asked {
+    double traffic_bps;
+    double node_bps;
+    double lb_bps;  /* 0: no front LB */
+    double x86_pct; /* of the traffic */
+    double level_pct;
+    double lb_level_pct;
+    double x86_level_pct;
+    uint32_t sides;
+    uint32_t ecmp;
+    double node_usd;
+};
+
+static enum rc read_asked(const struct cli *cli, struct asked *a, struct err *err)
 {
-    double traffic = REGION_BPS;
-    double node = h_node_bps();
-    double level = 50;
-    double sides = 2;
-    double ecmp = ECMP_NODES;
-    double x86 = X86_SHARE * 100;
-    double lb = 0;
-    double cost = NODE_USD;
     enum rc rc;
 
-    if ((rc = cli_option_number(cli, "traffic", 1, 1e18, &traffic, err)) != RC_OK ||
-        (rc = cli_option_number(cli, "node", 1, 1e18, &node, err)) != RC_OK ||
-        (rc = cli_option_percent(cli, "level", 0.01, 100, &level, err)) != RC_OK ||
-        (rc = cli_option_number(cli, "sides", 1, 2, &sides, err)) != RC_OK ||
-        (rc = cli_option_number(cli, "ecmp", 2, 1024, &ecmp, err)) != RC_OK ||
-        (rc = cli_option_percent(cli, "x86-share", 0, 100, &x86, err)) != RC_OK ||
-        (rc = cli_option_number(cli, "lb-node", 1, 1e18, &lb, err)) != RC_OK ||
-        (rc = cli_option_number(cli, "node-cost", 0, 1e9, &cost, err)) != RC_OK) {
+    *a = (struct asked){ REGION_BPS, h_node_bps(), 0, X86_SHARE * 100, 50,
+                         50,         50,           2, ECMP_NODES,      NODE_USD };
+    if ((rc = cli_option_number(cli, "traffic", 1, 1e18, &a->traffic_bps, err)) ||
+        (rc = cli_option_number(cli, "node", 1, 1e18, &a->node_bps, err)) ||
+        (rc = cli_option_percent(cli, "level", 0.01, 100, &a->level_pct, err)) ||
+        (rc = cli_option_whole(cli, "sides", 1, 2, &a->sides, err)) ||
+        (rc = cli_option_whole(cli, "ecmp", 2, 1024, &a->ecmp, err)) ||
+        (rc = cli_option_percent(cli, "x86-share", 0, 100, &a->x86_pct, err)) ||
+        (rc =
+             cli_option_percent(cli, "x86-level", 0.01, 100, &a->x86_level_pct, err)) ||
+        (rc = cli_option_number(cli, "lb-node", 1, 1e18, &a->lb_bps, err)) ||
+        (rc = cli_option_percent(cli, "lb-level", 0.01, 100, &a->lb_level_pct, err))) {
         return rc;
     }
-    *ret = (struct plan){ "region", "as asked for", { { 0 } }, 0 };
-    for (unsigned i = 0; i < TIERS_MAX; i++) {
-        struct tier_input *t = &ret->tiers[ret->count];
+    return cli_option_number(cli, "node-cost", 0, 1e9, &a->node_usd, err);
+}
 
-        *t = (struct tier_input){ "gateway",
-                                  traffic,
-                                  node,
-                                  (uint32_t)(level * 100),
-                                  (uint32_t)sides,
-                                  (uint32_t)ecmp,
-                                  (uint32_t)sides,
-                                  cost };
-        if (i == 0 && lb > 0) {
-            t->name = "lb";
-            t->node_bps = lb;
-        } else if (i == 2) {
-            t->name = "xgw-x86";
-            t->node_bps = SOFTWARE_BPS;
-            t->traffic_bps = traffic * x86 / 100;
-        }
-        ret->count += i == 0 ? lb > 0 : i == 1 || x86 > 0;
+static void add_tier(struct plan *plan, const struct asked *a, const char *name,
+                     double traffic_bps, double node_bps, double level_pct)
+{
+    plan->tiers[plan->count++] =
+        (struct tier_input){ .name = name,
+                             .traffic_bps = traffic_bps,
+                             .node_bps = node_bps,
+                             .level_bp = (uint32_t)lround(level_pct * 100),
+                             .sides = a->sides,
+                             .ecmp_max = a->ecmp,
+                             .side_min = a->sides, /* a backup, and one that may fail */
+                             .node_cost_usd = a->node_usd };
+}
+
+static enum rc read_plan(const struct cli *cli, struct plan *ret, struct err *err)
+{
+    struct asked a;
+    enum rc rc = read_asked(cli, &a, err);
+
+    if (rc != RC_OK) {
+        return rc;
+    }
+    *ret = (struct plan){ .name = "region", .what = "as asked for" };
+    if (a.lb_bps > 0) {
+        add_tier(ret, &a, "lb", a.traffic_bps, a.lb_bps, a.lb_level_pct);
+    }
+    add_tier(ret, &a, "gateway", a.traffic_bps, a.node_bps, a.level_pct);
+    if (a.x86_pct > 0) {
+        add_tier(ret, &a, "xgw-x86", a.traffic_bps * a.x86_pct / 100, SOFTWARE_BPS,
+                 a.x86_level_pct);
     }
     return RC_OK;
 }

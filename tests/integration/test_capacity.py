@@ -147,6 +147,13 @@ class Plan(Case):
         self.assertEqual(tiers[0]["nodes"], 20)
         self.assertEqual(tiers[0]["traffic_bps"], 2e12)
 
+    def test_each_kind_has_a_level_of_its_own(self):
+        tiers = self.plans("--traffic", "10T", "--node", "1T", "--level", "50", "--lb-node",
+                           "1T", "--lb-level", "25", "--x86-share", "10%", "--x86-level",
+                           "80")["region"]["tiers"]
+        self.assertEqual([t["side_nodes"] for t in tiers], [40, 20, 13])  # 10 / 0.8
+        self.assertEqual([t["nodes"] for t in tiers], [80, 40, 26])
+
     def test_the_table_has_a_line_for_each_tier(self):
         text = self.ctl("plan").stdout
         self.assertRegex(text, r"xgw-h-94 +xgw-h +15T +3.2T +94 +2 +1 +5 +10 ")
@@ -158,6 +165,8 @@ class Plan(Case):
         self.refused("node", "amount_range", "plan", "--node", "0")
         self.refused("level", "amount_range", "plan", "--level", "101")
         self.refused("sides", "amount_range", "plan", "--sides", "3")
+        self.refused("sides", "whole_number", "plan", "--sides", "1.5")
+        self.refused("ecmp", "whole_number", "plan", "--ecmp", "16.5")
         self.refused("ecmp", "amount_range", "plan", "--ecmp", "1")
         self.ctl("plan", "--safe", "80", code=USAGE)
         self.ctl("plan", "--history", "-", "--traffic", "1T", code=USAGE, stdin="")
@@ -324,6 +333,7 @@ class Calibrate(Case):
         done = self.ctl("calibrate", "--program", "/no/such/program", code=3)
         self.assertIn("/no/such/program", done.stderr)
         self.refused("runs", "amount_range", "calibrate", "--runs", "0")
+        self.refused("runs", "whole_number", "calibrate", "--runs", "1.5")
         self.refused("io", "amount_syntax", "calibrate", "--io", "x")
         self.refused("points", "file", "calibrate", "--points", "/no/such/file")
         self.program = self.script(self.fake())
