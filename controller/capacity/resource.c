@@ -51,23 +51,45 @@ void usage_sub(const struct resource_set *set, struct usage *u, const struct dem
     }
 }
 
+void resource_room(const struct resource_set *set, uint32_t level_bp,
+                   struct demand *ret)
+{
+    memset(ret, 0, sizeof(*ret));
+    for (unsigned i = 0; i < set->count; i++) {
+        ret->amount[i] = set->capacity[i] * level_bp / WHOLE_BP;
+    }
+}
+
+static bool fits(uint64_t used, uint64_t more, uint64_t room)
+{
+    return more == 0 || used + more <= room;
+}
+
 bool usage_fits(const struct resource_set *set, const struct usage *u,
-                const struct demand *d, enum half half, uint32_t level_bp,
+                const struct demand *d, enum half half, const struct demand *room,
                 unsigned *ret_which)
 {
+    bool is_in_both = set->has_halves && half == HALF_BOTH;
+    unsigned in = set->has_halves && half == HALF_1;
+
     for (unsigned i = 0; i < set->count; i++) {
-        uint64_t room = set->capacity[i] * level_bp / WHOLE_BP;
+        uint64_t more = d->amount[i];
+        bool ok;
 
-        for (unsigned in = 0; in < 2; in++) {
-            uint64_t more = part(set, d, i, half, in);
-
-            /* What needs nothing of a resource fits whatever its level is. */
-            if (more > 0 && u->amount[in][i] + more > room) {
-                if (ret_which) {
-                    *ret_which = i;
-                }
-                return false;
+        if (!set->at[i].per_half) {
+            ok = fits(u->amount[0][i], more, room->amount[i]);
+        } else if (!is_in_both) {
+            ok = fits(u->amount[in][i], more, room->amount[i]);
+        } else {
+            more = part(set, d, i, half, 0);
+            ok = fits(u->amount[0][i], more, room->amount[i]) &&
+                 fits(u->amount[1][i], more, room->amount[i]);
+        }
+        if (!ok) {
+            if (ret_which) {
+                *ret_which = i;
             }
+            return false;
         }
     }
     return true;

@@ -85,11 +85,13 @@ START_TEST(a_chip_fills_up_at_its_scarcest_table)
     struct tenant_counts t = { .routes = 4, .vms_v4 = 3, .vms_v6 = 1 };
     struct usage u = { 0 };
     struct demand d;
+    struct demand room;
     unsigned which = 0;
     unsigned count = 0;
 
     profile_demand(&h, &t, &d);
-    while (usage_fits(&h.set, &u, &d, (enum half)(count % 2), 10000, &which)) {
+    resource_room(&h.set, 10000, &room);
+    while (usage_fits(&h.set, &u, &d, (enum half)(count % 2), &room, &which)) {
         usage_add(&h.set, &u, &d, (enum half)(count % 2));
         count++;
     }
