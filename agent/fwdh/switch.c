@@ -349,7 +349,6 @@ enum rc hswitch_publish(struct hswitch *s, bool *ret_config, struct err *err)
         }
     }
     atomic_fetch_add(&s->retire.epoch, 1);
-    (void)hswitch_reclaim(s);
     return rc;
 }
 
@@ -367,15 +366,22 @@ static uint64_t oldest_epoch(const struct hswitch *s)
     return oldest;
 }
 
-bool hswitch_reclaim(struct hswitch *s)
+void hswitch_reclaim_lines(struct hswitch *s)
 {
     uint64_t oldest = oldest_epoch(s);
-    struct hretired_config **at = &s->old_configs;
     struct retired r;
 
     while (retire_next(&s->retire, oldest, &r)) {
         lines_free(&s->lines, r.index, r.count);
     }
+}
+
+bool hswitch_reclaim(struct hswitch *s)
+{
+    uint64_t oldest = oldest_epoch(s);
+    struct hretired_config **at = &s->old_configs;
+
+    hswitch_reclaim_lines(s);
     while (*at) {
         struct hretired_config *c = *at;
 

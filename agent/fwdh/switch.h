@@ -159,9 +159,9 @@ enum rc hswitch_set_counter(struct hswitch *s, unsigned half, enum phys_counter 
                             uint64_t index, const struct hcount *value,
                             struct err *err);
 
-/* At the end of each request.  Gives true when a half's fwd_config changed (the owner
- * of neighbours needs to know).  RC_NO_MEMORY: what was published before stays, and the
- * next call tries again. */
+/* At the end of each request.  Gives true when a half's fwd_config changed: who holds
+ * the one before has until the next hswitch_reclaim() to let go of it.  RC_NO_MEMORY:
+ * what was published before stays, and the next call tries again. */
 enum rc hswitch_publish(struct hswitch *s, bool *ret_config, struct err *err);
 
 /* Frees what no worker can still hold; returns true while something waits. */

@@ -12,6 +12,10 @@ static inline uint32_t hswitch_line(const struct hswitch *s, const void *at)
     return (uint32_t)((size_t)((const uint8_t *)at - s->lines.base) / LINE_BYTES);
 }
 
+/* hswitch_reclaim() but for configurations, which the owner of neighbours may hold
+ * until he is told of the next one. */
+void hswitch_reclaim_lines(struct hswitch *s);
+
 /* A prefix of vtep or source: its family, address and length; false when the row is
  * none. */
 bool hswitch_prefix(const struct phys_entry *e, struct prefix *ret);

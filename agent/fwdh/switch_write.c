@@ -409,7 +409,7 @@ static enum rc clear_table(struct hswitch *s, unsigned half, enum phys_table tab
         c.row = table == PHYS_ROUTE_PART ? 0 : c.row; /* those behind moved up */
         if (++written % 4096 == 0) {
             atomic_fetch_add(&s->retire.epoch, 1);
-            (void)hswitch_reclaim(s);
+            hswitch_reclaim_lines(s);
         }
     }
     return rc;

@@ -2,6 +2,7 @@
 #include "agent/gateway/control.h"
 #include "agent/gateway/dpdk.h"
 #include "agent/gateway/eal.h"
+#include "agent/gateway/hcontrol.h"
 #include "agent/gateway/options.h"
 #include "proto/base/log.h"
 #include "proto/rpc/program.h"
@@ -18,7 +19,8 @@
 struct gateway {
     struct options options;
     struct fib_limits limits;
-    struct device device;
+    struct device device;   /* --pipeline x86 */
+    struct hswitch *tables; /* --pipeline h */
     struct ports ports;
     struct worker *workers;
     struct fib_reader *readers;
@@ -26,7 +28,13 @@ struct gateway {
     int wake_fd;
     struct program program;
     struct control *control;
+    struct hcontrol *hcontrol;
 };
+
+static bool is_h(const struct gateway *g)
+{
+    return g->options.pipeline == PIPELINE_H;
+}
 
 static enum rc start_loop(struct gateway *g, struct err *err)
 {
@@ -37,19 +45,36 @@ static enum rc start_loop(struct gateway *g, struct err *err)
     return program_init(&g->program, NULL, NULL, err);
 }
 
+/* Never 0. */
+static enum rc draw(uint64_t *ret, struct err *err)
+{
+    *ret = 0;
+    while (*ret == 0) {
+        if (getrandom(ret, sizeof(*ret), 0) != sizeof(*ret)) {
+            return err_set(err, RC_UNREACHABLE, "no random numbers");
+        }
+    }
+    return RC_OK;
+}
+
 static enum rc start_device(struct gateway *g, struct err *err)
 {
-    uint64_t boot_id = 0;
+    uint64_t boot_id;
+    enum rc rc = draw(&boot_id, err);
 
     g->limits.max_routes = g->options.max_routes;
     g->limits.max_vm_nc = g->options.max_vm_nc;
     g->limits.max_vnis = g->options.max_vnis;
-    while (boot_id == 0) {
-        if (getrandom(&boot_id, sizeof(boot_id), 0) != sizeof(boot_id)) {
-            return err_set(err, RC_UNREACHABLE, "no random numbers");
-        }
-    }
-    return device_init(&g->device, &g->limits, boot_id, err);
+    return rc == RC_OK ? device_init(&g->device, &g->limits, boot_id, err) : rc;
+}
+
+static enum rc start_switch(struct gateway *g, struct err *err)
+{
+    struct hswitch_options options = { .workers = 0 };
+    enum rc rc = draw(&options.seed, err);
+
+    rc = rc == RC_OK ? options_switch(&g->options, &g->ports, &options, err) : rc;
+    return rc == RC_OK ? hswitch_new(&options, &g->tables, err) : rc;
 }
 
 static enum rc start_workers(struct gateway *g, struct err *err)
@@ -65,7 +90,10 @@ static enum rc start_workers(struct gateway *g, struct err *err)
     }
     for (unsigned i = 0; i < g->options.workers; i++) {
         struct worker_config config = {
+            .pipeline = is_h(g) ? &worker_pipeline_h : &worker_pipeline_x86,
             .device = &g->device,
+            .tables = g->tables,
+            .h_worker = is_h(g) ? &g->tables->workers[i] : NULL,
             .ports = &g->ports,
             .to_control = g->local,
             .wake_fd = g->wake_fd,
@@ -109,6 +137,27 @@ static enum rc start_control(struct gateway *g, struct err *err)
     return control_new(&config, &g->control, err);
 }
 
+static enum rc start_hcontrol(struct gateway *g, struct err *err)
+{
+    const struct options *o = &g->options;
+    struct rpc_tls tls = { .ca_file = o->tls_ca,
+                           .cert_file = o->tls_cert,
+                           .key_file = o->tls_key };
+    struct hcontrol_config config = {
+        .base = g->program.base,
+        .loop = g->program.rpc,
+        .address = o->control,
+        .tls = o->tls_cert[0] != '\0' ? &tls : NULL,
+        .tables = g->tables,
+        .ports = &g->ports,
+        .worker_count = o->workers,
+        .from_workers = g->local,
+        .wake_fd = g->wake_fd,
+    };
+
+    return hcontrol_new(&config, &g->hcontrol, err);
+}
+
 static enum rc start(struct gateway *g, struct err *err)
 {
     struct port_spec specs[PORTS_MAX];
@@ -116,13 +165,17 @@ static enum rc start(struct gateway *g, struct err *err)
     enum rc rc = options_ports(&g->options, specs, &count, err);
 
     rc = rc == RC_OK ? eal_start(&g->options, specs, count, err) : rc;
-    rc = rc == RC_OK ? start_device(g, err) : rc;
+    rc = rc == RC_OK && !is_h(g) ? start_device(g, err) : rc;
     rc = rc == RC_OK ? start_loop(g, err) : rc;
     rc = rc == RC_OK ? ports_start(&g->ports, specs, count, g->options.workers,
                                    g->options.mbufs, g->options.mbuf_bytes, err)
                      : rc;
+    rc = rc == RC_OK && is_h(g) ? start_switch(g, err) : rc;
     rc = rc == RC_OK ? start_workers(g, err) : rc;
-    return rc == RC_OK ? start_control(g, err) : rc;
+    if (rc != RC_OK) {
+        return rc;
+    }
+    return is_h(g) ? start_hcontrol(g, err) : start_control(g, err);
 }
 
 static void stop(struct gateway *g)
@@ -136,9 +189,13 @@ static void stop(struct gateway *g)
     }
     rpc_loop_free(g->program.rpc);
     control_free(g->control);
+    hcontrol_free(g->hcontrol);
     ports_stop(&g->ports);
     rte_ring_free(g->local);
-    device_fini(&g->device);
+    if (!is_h(g)) {
+        device_fini(&g->device);
+    }
+    hswitch_free(g->tables);
     program_fini(&g->program);
     close(g->wake_fd);
     free(g->workers);
@@ -160,8 +217,10 @@ int main(int argc, char **argv)
         log_error("gateway does not start", "cause=\"%s\"", err.msg);
         return 1;
     }
-    log_info("gateway serves", "control=%s ports=%u workers=%u boot=%016" PRIx64,
-             g.options.control, g.ports.count, g.options.workers, g.device.boot_id);
+    log_info("gateway serves",
+             "pipeline=%s control=%s ports=%u workers=%u boot=%016" PRIx64,
+             is_h(&g) ? "h" : "x86", g.options.control, g.ports.count,
+             g.options.workers, g.device.boot_id);
     program_run(&g.program);
     stop(&g);
     return 0;

@@ -4,12 +4,16 @@
 
 #include <string.h>
 
-static const char *const pipelines[] = { "x86", NULL };
+static const char *const pipelines[] = { "x86", "h", NULL };
+static const char *const profiles[] = { "tofino", "bench", NULL };
 static const char *const hugepages[] = { "auto", "on", "off", NULL };
 
 static const struct config_key keys[] = {
     { CONFIG_ENUM(struct options, pipeline), .name = "pipeline", .choices = pipelines,
-      .def = "x86", .what = "What the gateway is: x86 is XGW-x86." },
+      .def = "x86",
+      .what =
+          "What the gateway is: x86 is XGW-x86, driven by xgw-agent's own protocol; "
+          "h is XGW-H in software, driven by P4Runtime." },
     { CONFIG_PATH(struct options, control), .name = "control",
       .def = "unix:/run/xgw/gateway.sock",
       .what = "Address of the control socket that the agent dials." },
@@ -55,6 +59,27 @@ static const struct config_key keys[] = {
     { CONFIG_ENUM(struct options, log_level), .name = "log-level",
       .choices = log_level_names, .def = "info", .reloadable = true,
       .what = "Least level that is logged." },
+    { CONFIG_ENUM(struct options, profile), .name = "profile", .choices = profiles,
+      .def = "tofino",
+      .what = "Limits of --pipeline h: the Tofino image's, or eight times its rows for "
+              "benches." },
+    { CONFIG_TEXT(struct options, addresses), .name = "addresses", .def = "",
+      .what = "For --pipeline h, what a switch's own system knows of its ports, "
+              "separated by spaces: PORT=ADDRESS>NEXT_HOP, one a family. The address "
+              "answers ARP and ND, the next hop is resolved." },
+    { CONFIG_U32(struct options, mtu), .name = "mtu", .min = FWD_MTU_MIN,
+      .max = FWD_MTU_MAX, .unit = "bytes", .def = "1500",
+      .what = "For --pipeline h: the longest outer IP packet that leaves by a port." },
+    { CONFIG_BOOL(struct options, udp6_zero_csum), .name = "udp6-zero-csum",
+      .def = "false",
+      .what = "For --pipeline h: accept UDP checksum 0 over IPv6 (RFC 6935)." },
+    { CONFIG_PATH(struct options, tls_ca), .name = "tls-ca", .def = "",
+      .what = "For --pipeline h: whose certificates controllers show (PEM); with "
+              "tls-cert and tls-key the socket speaks TLS." },
+    { CONFIG_PATH(struct options, tls_cert), .name = "tls-cert", .def = "",
+      .what = "The switch's certificate (PEM)." },
+    { CONFIG_PATH(struct options, tls_key), .name = "tls-key", .def = "",
+      .what = "The key to it (PEM)." },
 };
 
 const struct config_table options_table = CONFIG_TABLE(
@@ -91,4 +116,60 @@ enum rc options_ports(const struct options *o, struct port_spec specs[PORTS_MAX]
     }
     *ret_count = count;
     return RC_OK;
+}
+
+/* PORT=ADDRESS>NEXT_HOP, both of one family. */
+static enum rc read_address(char *word, const struct ports *ports,
+                            struct hswitch_options *to, struct err *err)
+{
+    char *address = strchr(word, '=');
+    char *next_hop = address ? strchr(address, '>') : NULL;
+    struct ip ip;
+    struct ip hop;
+    unsigned port;
+
+    if (!next_hop) {
+        return err_field(err, RC_INVALID, "addresses", "form",
+                         "'%s' is not PORT=ADDRESS>NEXT_HOP", word);
+    }
+    *address++ = '\0';
+    *next_hop++ = '\0';
+    port = ports_find(ports, word);
+    if (port >= to->port_count) {
+        return err_field(err, RC_NOT_FOUND, "addresses", "port", "no port %s", word);
+    }
+    if (ip_parse(address, strlen(address), &ip, err) != RC_OK ||
+        ip_parse(next_hop, strlen(next_hop), &hop, err) != RC_OK) {
+        return err_wrap(err, RC_INVALID, "addresses");
+    }
+    if (ip.family != hop.family) {
+        return err_field(err, RC_INVALID, "addresses", "family",
+                         "%s: address and next hop are of two families", word);
+    }
+    to->ports[port].address[ip.family == IP_V6] = ip;
+    to->ports[port].next_hop[ip.family == IP_V6] = hop;
+    return RC_OK;
+}
+
+enum rc options_switch(const struct options *o, const struct ports *ports,
+                       struct hswitch_options *ret, struct err *err)
+{
+    char text[sizeof(o->addresses)];
+    char *rest = text;
+    char *word;
+    enum rc rc = RC_OK;
+
+    ret->sizes = o->profile == PROFILE_BENCH ? phys_sizes_bench() : phys_sizes_tofino();
+    ret->workers = o->workers;
+    ret->port_count = ports->count;
+    ret->udp6_zero_csum = o->udp6_zero_csum;
+    for (unsigned i = 0; i < ports->count; i++) {
+        memcpy(ret->ports[i].mac, ports->at[i].mac, 6);
+        ret->ports[i].mtu = o->mtu;
+    }
+    memcpy(text, o->addresses, sizeof(text));
+    while (rc == RC_OK && (word = strsep(&rest, " ")) != NULL) {
+        rc = *word == '\0' ? RC_OK : read_address(word, ports, ret, err);
+    }
+    return rc;
 }

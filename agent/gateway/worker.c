@@ -18,7 +18,12 @@ void worker_init(struct worker *w, const struct worker_config *config)
     memset(w, 0, sizeof(*w));
     w->config = *config;
     w->tsc_hz = rte_get_tsc_hz();
-    atomic_init(&config->reader->epoch, UINT64_MAX);
+    if (config->reader) {
+        atomic_init(&config->reader->epoch, UINT64_MAX);
+    }
+    for (uint16_t i = 0; i < FWD_UPLINK_MAX; i++) {
+        w->port_of[i] = i;
+    }
     fwd_worker_init(&w->fwd, share(config->icmp_rate, config->workers), FWD_ICMP_BURST);
     for (unsigned i = 0; i < ports->count; i++) {
         /* A port with one queue is polled by one worker. */
@@ -34,7 +39,7 @@ void worker_init(struct worker *w, const struct worker_config *config)
 }
 
 /* TSC to nanoseconds without overflow for a few centuries. */
-static uint64_t now_ns(const struct worker *w)
+uint64_t worker_now_ns(const struct worker *w)
 {
     return (uint64_t)((__uint128_t)rte_rdtsc() * 1000000000u / w->tsc_hz);
 }
@@ -109,10 +114,9 @@ static void resize(struct rte_mbuf *m, const struct fwd_packet *p)
     m->ol_flags = 0; /* nothing is left to the NIC: checksums are complete */
 }
 
-static void queue_frame(struct worker *w, const struct fwd_config *config,
-                        unsigned uplink, struct rte_mbuf *m)
+static void queue_frame(struct worker *w, unsigned uplink, struct rte_mbuf *m)
 {
-    struct worker_tx *tx = &w->tx[config->uplink[uplink].port];
+    struct worker_tx *tx = &w->tx[w->port_of[uplink]];
 
     tx->frames[tx->count++] = m;
 }
@@ -139,14 +143,13 @@ static void flush(struct worker *w)
     }
 }
 
-static void dispatch(struct worker *w, const struct fwd_config *config,
-                     struct rte_mbuf *m[], const struct fwd_packet packets[],
-                     unsigned n)
+static void dispatch(struct worker *w, struct rte_mbuf *m[],
+                     const struct fwd_packet packets[], unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
         if (packets[i].verdict == FWD_FORWARD) {
             resize(m[i], &packets[i]);
-            queue_frame(w, config, packets[i].uplink, m[i]);
+            queue_frame(w, packets[i].uplink, m[i]);
         } else if (packets[i].verdict == FWD_LOCAL) {
             hand_over(w, m[i], packets[i].port);
         } else {
@@ -157,15 +160,14 @@ static void dispatch(struct worker *w, const struct fwd_config *config,
 
 /* Sends the answers that were made; the buffers that were lent and not used stay in
  * stock. */
-static void send_answers(struct worker *w, const struct fwd_config *config,
-                         const struct fwd_answers *answers)
+static void send_answers(struct worker *w, const struct fwd_answers *answers)
 {
     for (unsigned i = 0; i < answers->count; i++) {
         struct rte_mbuf *m = w->answers[i];
 
         m->data_len = (uint16_t)answers->at[i].length;
         m->pkt_len = answers->at[i].length;
-        queue_frame(w, config, answers->at[i].uplink, m);
+        queue_frame(w, answers->at[i].uplink, m);
     }
     /* The last ones move to the places that became free. */
     for (unsigned i = 0; i < answers->count && i + answers->count < w->answer_stock;
@@ -181,7 +183,6 @@ static unsigned poll_queue(struct worker *w, const struct worker_queue *q)
     struct rte_mbuf *m[WORKER_BURST];
     struct fwd_packet packets[WORKER_BURST];
     struct fwd_answers answers = { w->answer_at, 0, 0 };
-    struct fwd_view view;
     unsigned received =
         rte_eth_rx_burst(w->config.ports->at[q->port].id, q->queue, m, WORKER_BURST);
     unsigned n;
@@ -192,13 +193,9 @@ static unsigned poll_queue(struct worker *w, const struct worker_queue *q)
     n = take(w, m, received, q->port, packets);
     restock(w);
     answers.room = w->answer_stock;
-    view.is_ready =
-        atomic_load_explicit(&w->config.device->is_ready, memory_order_acquire);
-    view.config = atomic_load_explicit(&w->config.device->fwd, memory_order_acquire);
-    view.fib = w->config.device->fib;
-    fwd_burst(&view, &w->fwd, now_ns(w), packets, n, &answers);
-    dispatch(w, view.config, m, packets, n);
-    send_answers(w, view.config, &answers);
+    w->config.pipeline->burst(w, packets, n, &answers);
+    dispatch(w, m, packets, n);
+    send_answers(w, &answers);
     flush(w);
     return received;
 }
@@ -218,7 +215,7 @@ unsigned worker_turn(struct worker *w)
     for (unsigned i = 0; i < w->queue_count; i++) {
         received += poll_queue(w, &w->queues[i]);
     }
-    fib_reader_quiescent(w->config.device->fib, w->config.reader);
+    w->config.pipeline->quiescent(w);
     return received;
 }
 
@@ -228,24 +225,23 @@ static void rest(struct worker *w)
     struct timespec pause = { 0,
                               (us < WORKER_SLEEP_US ? us : WORKER_SLEEP_US) * 1000L };
 
-    fib_reader_offline(w->config.reader);
+    w->config.pipeline->offline(w);
     turns_add(w, 1); /* even: nothing is held */
     nanosleep(&pause, NULL);
     turns_add(w, 1);
-    fib_reader_online(w->config.device->fib, w->config.reader);
+    w->config.pipeline->online(w);
 }
 
 static bool may_receive(const struct worker *w)
 {
-    return !w->config.wait_ready ||
-           atomic_load_explicit(&w->config.device->is_ready, memory_order_acquire);
+    return !w->config.wait_ready || w->config.pipeline->is_ready(w);
 }
 
 int worker_main(void *arg)
 {
     struct worker *w = arg;
 
-    fib_reader_online(w->config.device->fib, w->config.reader);
+    w->config.pipeline->online(w);
     turns_add(w, 1);
     while (!atomic_load_explicit(&w->stop, memory_order_relaxed)) {
         if (may_receive(w) && worker_turn(w) > 0) {
@@ -254,7 +250,7 @@ int worker_main(void *arg)
             rest(w);
         }
     }
-    fib_reader_offline(w->config.reader);
+    w->config.pipeline->offline(w);
     turns_add(w, 1);
     return 0;
 }

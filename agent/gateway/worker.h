@@ -1,5 +1,6 @@
 /*
- * worker - one core's run to completion: receive, fwd_burst, send.
+ * worker - one core's run to completion: receive, the pipeline's packet functions,
+ * send.
  *
  * Nothing shared is written but the worker's own counters and its ring to the control
  * thread.  Tables come as pointers that the control thread published; the worker passes
@@ -14,6 +15,10 @@
 #include "agent/fwd/fwd.h"
 #include "agent/gateway/device.h"
 #include "agent/gateway/ports.h"
+
+struct hswitch;
+struct hworker;
+struct worker;
 
 #define WORKER_BURST    128 /* two of FWD_BURST: the second's loads overlap the first */
 #define WORKER_ANSWERS  128 /* ICMP errors a burst: the rate limits them, not we */
@@ -31,12 +36,29 @@ struct worker_tx {
     struct rte_mbuf *frames[WORKER_BURST + WORKER_ANSWERS];
 };
 
+/* What a worker does between receiving and sending, one of these a pipeline. */
+struct worker_pipeline {
+    /* Verdicts for packets[0..n); fills w->port_of for the uplinks they name. */
+    void (*burst)(struct worker *w, struct fwd_packet packets[], unsigned n,
+                  struct fwd_answers *answers);
+    bool (*is_ready)(const struct worker *w);
+    /* Of the tables' reader: awake, after a turn, before a sleep. */
+    void (*online)(struct worker *w);
+    void (*quiescent)(struct worker *w);
+    void (*offline)(struct worker *w);
+};
+extern const struct worker_pipeline worker_pipeline_x86;
+extern const struct worker_pipeline worker_pipeline_h;
+
 struct worker_config {
-    const struct device *device;
+    const struct worker_pipeline *pipeline;
+    const struct device *device;  /* x86 */
+    const struct hswitch *tables; /* h */
+    struct hworker *h_worker;     /* h: this worker's in tables->workers */
     struct ports *ports;
     struct rte_ring *to_control; /* frames that were LOCAL; port in mbuf->port */
     int wake_fd;                 /* eventfd: the ring is no longer empty */
-    struct fib_reader *reader;   /* one of an array that the control thread sums */
+    struct fib_reader *reader;   /* x86: one of an array that the control thread sums */
     unsigned index;
     unsigned workers; /* in all */
     bool busy_poll;
@@ -56,6 +78,7 @@ struct worker {
     struct fwd_answer answer_at[WORKER_ANSWERS]; /* the same as fwd sees them */
     unsigned answer_stock;
     struct worker_tx tx[PORTS_MAX];
+    uint16_t port_of[FWD_UPLINK_MAX]; /* by the uplink that a packet leaves by */
     unsigned idle_turns;
 
     /* read by others */
@@ -74,6 +97,9 @@ unsigned worker_turn(struct worker *w);
 
 /* Turns until `stop` is set; `arg` is the worker.  For rte_eal_remote_launch(). */
 int worker_main(void *arg);
+
+/* The clock that packet functions get: monotonic, above 0. */
+uint64_t worker_now_ns(const struct worker *w);
 
 /* After the last turn: gives back buffers. */
 void worker_fini(struct worker *w);

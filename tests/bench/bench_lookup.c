@@ -471,6 +471,7 @@ static void start_ports(struct bench *b)
 static void start_worker(struct bench *b, struct size *s)
 {
     struct worker_config config = {
+        .pipeline = &worker_pipeline_x86,
         .device = &s->device,
         .ports = &b->ports,
         .to_control = b->local,

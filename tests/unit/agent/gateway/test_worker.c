@@ -143,9 +143,11 @@ static void write_tables(struct device *d)
 static struct rig rig_new(void)
 {
     struct rig r = { .wake_fd = eventfd(0, EFD_NONBLOCK) };
-    struct worker_config config = {
-        .ports = &ports, .to_control = to_control, .wake_fd = r.wake_fd, .workers = 1
-    };
+    struct worker_config config = { .pipeline = &worker_pipeline_x86,
+                                    .ports = &ports,
+                                    .to_control = to_control,
+                                    .wake_fd = r.wake_fd,
+                                    .workers = 1 };
 
     r.reader = aligned_alloc(64, sizeof(*r.reader));
     r.worker = aligned_alloc(64, sizeof(*r.worker));

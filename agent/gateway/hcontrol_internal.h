@@ -1,0 +1,45 @@
+/* hcontrol_internal - shared by the files of hcontrol: hcontrol.c (life, ports,
+ * frames), hcontrol_calls.c (writes, reads, pipeline), hcontrol_stream.c (arbitration,
+ * packets). */
+#pragma once
+
+#include "agent/gateway/hcontrol.h"
+#include "agent/gateway/neigh.h"
+#include "proto/rpc/program.h"
+#include "proto/rpc/rpc_pb.h"
+
+#include <event2/event.h>
+
+#define HCONTROL_STREAMS_MAX 32
+
+/* An open StreamChannel. */
+struct hstream {
+    struct arbiter_stream arbiter; /* first: the arbiter's streams are these */
+    struct hcontrol *control;
+    struct rpc_call *call;
+    int half; /* -1: has not said which device it means */
+};
+
+struct hcontrol {
+    struct hcontrol_config config;
+    struct hserver server;
+    struct rpc_server *rpc;
+    struct rpc_arena arena;
+    struct event *tick;
+    struct event *local;
+    struct neigh neigh;
+    unsigned stream_count;
+};
+
+enum rc hcontrol_calls_register(struct hcontrol *c, struct err *err);
+enum rc hcontrol_stream_register(struct hcontrol *c, struct err *err);
+
+/* After a write: neighbours follow vtep and source, and what nobody holds is freed. */
+void hcontrol_follow(struct hcontrol *c);
+
+/* Sends a frame of ours; false: no such port, too long, or no buffer. */
+bool hcontrol_send(struct hcontrol *c, uint64_t port, const uint8_t *frame, size_t len);
+
+/* A frame for us goes to the primary of its port's half. */
+void hcontrol_packet_in(struct hcontrol *c, unsigned port, const uint8_t *frame,
+                        size_t len);

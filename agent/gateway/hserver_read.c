@@ -1,0 +1,213 @@
+/* hserver_read - ReadRequests, answered in turns. */
+#include "agent/gateway/hserver.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define TURN_PLACES 2048 /* of a table; 512 partitions count as much */
+#define TURN_PARTS  128
+#define TURN_CELLS  2048
+
+static void say(struct hanswer *ret, enum rpc_code code, const char *message)
+{
+    ret->code = code;
+    snprintf(ret->message, sizeof(ret->message), "%s", message);
+}
+
+void hread_start(const struct hserver *s, struct blob *request, struct hread *r,
+                 struct hanswer *ret)
+{
+    uint64_t device;
+    struct err err = { 0 };
+    int half;
+
+    *ret = (struct hanswer){ .code = RPC_OK };
+    *r = (struct hread){ 0 };
+    if (p4rt_read_open(request->data, request->len, &device, &r->queries, &err) !=
+        RC_OK) {
+        say(ret, rpc_code_of_rc(err.code), err.msg);
+        return;
+    }
+    half = hserver_half(device);
+    if (half < 0) {
+        say(ret, RPC_NOT_FOUND, "no such device: 1 and 2 are the halves");
+    } else if (!s->device[half].running.config) {
+        say(ret, RPC_FAILED_PRECONDITION, "no pipeline yet");
+    } else {
+        r->half = (uint8_t)half;
+        r->request = blob_ref(request);
+    }
+}
+
+void hread_fini(struct hread *r)
+{
+    if (r->request) {
+        blob_unref(r->request);
+    }
+    r->request = NULL;
+}
+
+/* ---- tables ---- */
+
+/* Some places of one table; true when it is through. */
+static bool tell_table(const struct hserver *s, struct hread *r, enum phys_table table,
+                       struct buf *to)
+{
+    uint32_t budget = table == PHYS_ROUTE_PART ? TURN_PARTS : TURN_PLACES;
+    struct phys_entry e;
+
+    while (hswitch_next(s->tables, r->half, table, &r->at, &budget, &e)) {
+        p4rt_response_entry(to, &e);
+    }
+    if (budget == 0) {
+        return false;
+    }
+    r->at = (struct hcursor){ 0, 0 };
+    return true;
+}
+
+static bool tell_tables(const struct hserver *s, struct hread *r, struct buf *to)
+{
+    if (r->query.id != 0) {
+        return tell_table(s, r, (enum phys_table)r->query.entry.table, to);
+    }
+    if (tell_table(s, r, (enum phys_table)r->table, to)) {
+        r->table++;
+    }
+    return r->table == PHYS_TABLES;
+}
+
+static bool tell_entry(const struct hserver *s, const struct hread *r, struct buf *to)
+{
+    struct phys_entry e;
+
+    if (hswitch_find(s->tables, r->half, &r->query.entry, &e)) {
+        p4rt_response_entry(to, &e);
+    }
+    return true;
+}
+
+/* ---- meters and counters ---- */
+
+static void tell_cell(const struct hserver *s, const struct hread *r, unsigned which,
+                      uint32_t index, struct buf *to)
+{
+    const struct p4rt_info *info = &s->device[r->half].running.info;
+    struct p4rt_entity cell = { .kind = r->query.kind,
+                                .has_index = true,
+                                .index = index };
+    struct hcount count;
+
+    if (cell.kind == P4RT_METER) {
+        cell.id = info->meter_id[which];
+        hswitch_get_meter(s->tables, r->half, (enum phys_meter)which, index,
+                          &cell.config);
+        cell.has_config = (cell.config.cir | cell.config.cburst | cell.config.pir |
+                           cell.config.pburst) != 0;
+    } else {
+        cell.id = info->counter_id[which];
+        hswitch_get_counter(s->tables, r->half, (enum phys_counter)which, index,
+                            &count);
+        cell.packets = count.packets;
+        cell.bytes = count.bytes;
+    }
+    p4rt_response_cell(to, &cell);
+}
+
+/* Some cells; true when all that were asked for are told. */
+static bool tell_cells(const struct hserver *s, struct hread *r, struct buf *to,
+                       struct hanswer *ret)
+{
+    const struct p4rt_info *info = &s->device[r->half].running.info;
+    bool is_meter = r->query.kind == P4RT_METER;
+    const uint32_t *ids = is_meter ? info->meter_id : info->counter_id;
+    uint32_t kinds = is_meter ? (uint32_t)PHYS_METERS : (uint32_t)PHYS_COUNTERS;
+
+    for (unsigned turn = 0; r->cell_kind < kinds; r->cell_kind++, r->cell = 0) {
+        uint32_t count =
+            is_meter
+                ? hswitch_meter_count(s->tables, (enum phys_meter)r->cell_kind)
+                : hswitch_counter_count(s->tables, (enum phys_counter)r->cell_kind);
+
+        if (r->query.id != 0 && r->query.id != ids[r->cell_kind]) {
+            continue;
+        }
+        if (r->query.has_index) {
+            if (r->query.index >= count) {
+                say(ret, RPC_INVALID_ARGUMENT, "no such index");
+                return true;
+            }
+            tell_cell(s, r, r->cell_kind, (uint32_t)r->query.index, to);
+            continue;
+        }
+        for (; r->cell < count; r->cell++) {
+            if (turn++ == TURN_CELLS) {
+                return false;
+            }
+            tell_cell(s, r, r->cell_kind, r->cell, to);
+        }
+    }
+    return true;
+}
+
+/* ---- turns ---- */
+
+static bool is_known(const struct hserver *s, const struct hread *r)
+{
+    const struct p4rt_info *info = &s->device[r->half].running.info;
+    bool is_meter = r->query.kind == P4RT_METER;
+    const uint32_t *ids = is_meter ? info->meter_id : info->counter_id;
+
+    if (r->query.kind == P4RT_TABLE || r->query.id == 0) {
+        return true; /* the codec knows tables */
+    }
+    for (unsigned i = 0; i < (is_meter ? (unsigned)PHYS_METERS : PHYS_COUNTERS); i++) {
+        if (ids[i] == r->query.id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The next query; false at the end or when it is refused. */
+static bool next_query(const struct hserver *s, struct hread *r, struct hanswer *ret)
+{
+    struct p4rt_piece piece;
+    struct err err = { 0 };
+
+    if (!p4rt_next(&r->queries, &piece)) {
+        return false;
+    }
+    if (p4rt_query_decode(piece, &r->query, &err) != RC_OK) {
+        say(ret, rpc_code_of_rc(err.code), err.msg);
+        return false;
+    }
+    if (!is_known(s, r)) {
+        say(ret, RPC_NOT_FOUND, "no meter or counter of this id");
+        return false;
+    }
+    if (r->query.is_default) {
+        say(ret, RPC_UNIMPLEMENTED, "default actions are constant: see the p4info");
+        return false;
+    }
+    r->has_query = true;
+    r->table = 0;
+    r->at = (struct hcursor){ 0, 0 };
+    r->cell_kind = r->cell = 0;
+    return true;
+}
+
+bool hread_turn(const struct hserver *s, struct hread *r, struct buf *to,
+                struct hanswer *ret)
+{
+    bool done;
+
+    if (!r->has_query && !next_query(s, r, ret)) {
+        return false;
+    }
+    done = r->query.kind != P4RT_TABLE ? tell_cells(s, r, to, ret)
+           : r->query.has_key          ? tell_entry(s, r, to)
+                                       : tell_tables(s, r, to);
+    r->has_query = !done;
+    return ret->code == RPC_OK;
+}
