@@ -62,7 +62,7 @@ void alpm_encode_slot(const struct alpm *a, uint16_t part, const struct alpm_slo
     ret->priority = 1 + key_len(&slot->key);
     ret->key[0] = (uint8_t)(part >> 8);
     ret->key[1] = (uint8_t)part;
-    ret->mask[0] = ret->mask[1] = 0xff;
+    phys_mask_exact(PHYS_ROUTE_PART, ret->mask);
     encode_key(&slot->key, ret->key + 2, ret->mask + 2);
     switch (r.scope) {
     case PHYS_SCOPE_LOCAL:

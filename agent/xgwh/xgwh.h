@@ -58,20 +58,16 @@ struct xgwh_sink {
 
 /* ---- life ---- */
 
-/* Which half holds a VNI: PHYS_HALF_0, PHYS_HALF_1 or PHYS_HALF_BY_DST.  Must answer
- * the same for the whole life of the xgwh. */
-typedef uint8_t xgwh_half_fn(void *ctx, uint32_t vni);
-
-/* The parity of the VNI: what holds until the controller assigns halves. */
+/* The half of a VNI whose `vni` row is not known yet: its parity.  The row says which
+ * it is (enum phys_half); one that says another than before moves all of the VNI. */
 uint8_t xgwh_half(uint32_t vni);
 
 struct xgwh_options {
     const struct phys_sizes *sizes; /* copied; of one half */
     uint8_t halves;                 /* 1 or 2; with 1 everything is in half 0 */
-    xgwh_half_fn *half_of;          /* null: xgwh_half() */
-    void *half_ctx;
-    /* Entries that one xgwh_apply() may move from spill to vm_nc, and partitions that
-     * it may join, beyond what its rows need. */
+    /* Writes that one xgwh_apply() may give, beyond what its rows need, to move entries
+     * from spill to vm_nc and to re-pack routes.  An apply of no rows does only that.
+     */
     uint32_t repack;
 };
 
@@ -99,7 +95,7 @@ struct xgwh_cost {
     uint64_t writes;   /* physical writes; PHYS_BOTH counts once */
     uint64_t barriers; /* of them with a barrier */
     uint64_t covering; /* of them rewrites of a covering result in route_tcam */
-    uint64_t repack;   /* of them to move entries to a better place */
+    uint64_t moves;    /* of them to make room, join and re-pack */
 };
 
 /* Makes the switch follow a batch of PUT and DELETE runs, as driver.write carries it
