@@ -12,6 +12,17 @@
 
 #include "agent/xgwh/alpm.h"
 
+/* A sequence of writes. */
+struct writes {
+    struct phys_write *at;
+    size_t count, cap;
+};
+void writes_fini(struct writes *w);
+/* An alpm_sink; `ctx` is a struct writes. */
+void writes_add(void *ctx, const struct phys_write *w);
+/* An alpm_sink; `ctx` is a struct model. */
+void model_sink(void *ctx, const struct phys_write *w);
+
 struct model; /* opaque */
 
 struct model *model_new(const struct phys_sizes *sizes);
@@ -24,17 +35,10 @@ void model_lookup(const struct model *m, uint32_t vni, const uint8_t addr[16],
 void model_check_entries(const struct model *m, const struct alpm *a);
 uint32_t model_rows(const struct model *m);
 
-/* Entries in the order in which they lie here, for read-backs. */
+/* All entries; the caller frees them. */
 size_t model_entries(const struct model *m, struct phys_entry **ret);
-
-/* ---- a sequence of writes ---- */
-
-struct writes {
-    struct phys_write *at;
-    size_t count, cap;
-};
-void writes_fini(struct writes *w);
-/* An alpm_sink; `ctx` is a struct writes. */
-void writes_add(void *ctx, const struct phys_write *w);
-/* An alpm_sink; `ctx` is a struct model. */
-void model_sink(void *ctx, const struct phys_write *w);
+/* Puts an entry there that no check has seen, unless its key is taken. */
+void model_put_raw(struct model *m, const struct phys_entry *e);
+/* Reads all of it into `a`, shuffled by `seed`; the repairs go to `repairs`. */
+void model_read_back(const struct model *m, struct alpm *a, uint64_t *seed,
+                     struct writes *repairs, struct alpm_findings *ret);

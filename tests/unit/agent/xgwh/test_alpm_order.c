@@ -203,6 +203,127 @@ START_TEST(every_destination_sees_old_or_new_between_any_two_writes)
 }
 END_TEST
 
+/* ---- an agent that dies on the way ---- */
+
+static bool collect(void *ctx, const struct alpm_route *route)
+{
+    struct alpm_change c = { .route = *route };
+
+    naive_apply(ctx, &c, 1);
+    return true;
+}
+
+/* Writes up to some write, those behind the last barrier in a random order. */
+static void replay_part(struct rig *r, struct writes *w)
+{
+    size_t count = below((uint32_t)w->count + 1);
+    size_t group = count;
+
+    while (group > 0 && (group == w->count || !w->at[group].barrier)) {
+        group--;
+    }
+    for (size_t i = 0; i < count; i++) {
+        size_t last = i;
+
+        while (i >= group && last + 1 < w->count && !w->at[last + 1].barrier) {
+            last++;
+        }
+        if (last > i) {
+            size_t k = i + below((uint32_t)(last - i + 1));
+            struct phys_write swap = w->at[i];
+
+            w->at[i] = w->at[k];
+            w->at[k] = swap;
+        }
+        model_write(r->m, &w->at[i]);
+    }
+}
+
+/* What was in the table before the changes and is after them. */
+static void check_untouched(const struct naive *old, const struct naive *new,
+                            const struct alpm *a)
+{
+    for (size_t i = 0; i < naive_count(old); i++) {
+        const struct alpm_route *r = naive_at(old, i);
+        const struct alpm_route *is = naive_get(new, r->vni, r->addr, r->len);
+        struct alpm_result want = result_normal(r);
+        struct alpm_result got;
+
+        if (is && result_equal(&is->result, &r->result)) {
+            ck_assert(alpm_get(a, r->vni, r->addr, r->len, &got));
+            ck_assert(result_equal(&got, &want));
+        }
+    }
+}
+
+static void cut_off(struct rig *r, unsigned batch_max, unsigned deletes_percent,
+                    struct alpm_findings *sum)
+{
+    struct alpm_change changes[BATCH_MAX];
+    struct writes w = { 0 };
+    struct writes repairs = { 0 };
+    struct alpm_findings found;
+    struct err err = { 0 };
+    struct naive *old = naive_new();
+    bool done;
+    size_t count = 1 + below(batch_max);
+
+    alpm_routes(r->a, collect, old);
+    for (size_t i = 0; i < count; i++) {
+        changes[i] = random_change(deletes_percent);
+    }
+    naive_apply(r->n, changes, count);
+    ck_assert_int_eq(alpm_apply(r->a, changes, count, writes_add, &w, &r->cost, &err),
+                     RC_OK);
+    alpm_repack(r->a, 20, writes_add, &w, &r->cost, &done);
+    replay_part(r, &w);
+    for (unsigned i = 0; i < SPACE; i++) {
+        uint32_t vni;
+        uint8_t addr[16];
+
+        destination(i, &vni, addr);
+        model_lookup(r->m, vni, addr, &r->before[i]);
+    }
+    alpm_free(r->a);
+    ck_assert_int_eq(alpm_new(&r->sizes, PHYS_HALF_1, &r->a), RC_OK);
+    model_read_back(r->m, r->a, &seed, &repairs, &found);
+    ck_assert_uint_eq(found.foreign + found.lost, 0);
+    check_untouched(old, r->n, r->a);
+    naive_free(old);
+    naive_free(r->n);
+    r->n = naive_new();
+    alpm_routes(r->a, collect, r->n);
+    answers(r, r->after);
+    replay(r, &repairs);
+    memcpy(r->before, r->after, sizeof r->before);
+    look_everywhere(r, repairs.count, repairs.count);
+    model_check_entries(r->m, r->a);
+    sum->orphans += found.orphans;
+    sum->shared += found.shared;
+    sum->covers += found.covers;
+    writes_fini(&w);
+    writes_fini(&repairs);
+}
+
+START_TEST(an_agent_that_dies_anywhere_finds_its_routes_and_repairs_without_a_hole)
+{
+    struct alpm_findings sum = { 0 };
+    struct rig r;
+
+    seed = 77 + (uint64_t)_i;
+    rig_init(&r, shapes[_i].b);
+    for (unsigned i = 0; i < 3 * shapes[_i].rounds; i++) {
+        unsigned percent = 6 * i / shapes[_i].rounds % 3 == 2 ? 70 : 25;
+
+        cut_off(&r, shapes[_i].batch_max, percent, &sum);
+    }
+    ck_assert_uint_gt(sum.orphans, 0);
+    ck_assert_uint_gt(sum.covers, 0);
+    ck_assert(sum.shared > 0 || shapes[_i].b == 64);
+    rig_fini(&r);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("alpm_order");
@@ -210,5 +331,8 @@ int main(void)
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, every_destination_sees_old_or_new_between_any_two_writes, 0,
                         ARRAY_LEN(shapes));
+    tcase_add_loop_test(
+        tc, an_agent_that_dies_anywhere_finds_its_routes_and_repairs_without_a_hole, 0,
+        ARRAY_LEN(shapes));
     return unit_run("alpm_order", tc);
 }
