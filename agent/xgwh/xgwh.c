@@ -17,6 +17,7 @@ void holds_fini(struct holds *h)
     vm_side_fini(&h->vm);
     u64map_fini(&h->vnis);
     free(h->config.at);
+    free(h->acl.at);
     memset(h, 0, sizeof(*h));
 }
 
@@ -33,7 +34,9 @@ struct xgwh *xgwh_new(const struct xgwh_options *options)
     x->repack = options->repack;
     x->rows = table_set_new();
     x->unnamed = table_set_new();
-    is_ok = x->rows && x->unnamed && holds_init(&x->holds, &x->sizes) == RC_OK;
+    x->rules = table_set_new();
+    is_ok = x->rows && x->unnamed && x->rules && meters_init(x) &&
+            holds_init(&x->holds, &x->sizes) == RC_OK;
     for (unsigned half = 0; is_ok && half < x->halves; half++) {
         is_ok = alpm_new(&x->sizes, (uint8_t)half, &x->alpm[half]) == RC_OK;
     }
@@ -58,6 +61,8 @@ void xgwh_free(struct xgwh *x)
     plan_fini(&x->plan);
     table_set_free(x->rows);
     table_set_free(x->unnamed);
+    table_set_free(x->rules);
+    meters_fini(x);
     free(x);
 }
 
@@ -92,6 +97,7 @@ enum rc xgwh_flush(struct xgwh *x, const struct xgwh_sink *sink, struct xgwh_cos
     if (x->plan.failed) {
         return xgwh_out_of_memory(x, err);
     }
+    meters_settle(x);
     plan_flush(&x->plan, sink, cost ? cost : &ignored);
     return RC_OK;
 }
@@ -127,7 +133,7 @@ bool entry_list_add(struct entry_list *l, const struct phys_entry *e)
     return true;
 }
 
-static int compare_entries(const void *a, const void *b)
+int entry_compare(const void *a, const void *b)
 {
     return phys_compare(a, b);
 }
@@ -135,8 +141,20 @@ static int compare_entries(const void *a, const void *b)
 void entry_list_sort(struct entry_list *l)
 {
     if (l->count > 1) {
-        qsort(l->at, l->count, sizeof(*l->at), compare_entries);
+        qsort(l->at, l->count, sizeof(*l->at), entry_compare);
     }
+}
+
+void entry_list_drop_repeats(struct entry_list *l)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < l->count; i++) {
+        if (kept == 0 || phys_compare(&l->at[kept - 1], &l->at[i]) != 0) {
+            l->at[kept++] = l->at[i];
+        }
+    }
+    l->count = kept;
 }
 
 /* ---- what the switch remembers for the driver ---- */
@@ -230,6 +248,7 @@ static uint64_t unnamed_count(const struct xgwh *x)
     for (uint32_t i = 0; i < u64map_places(slots); i++) {
         n += slots->keys[i] != U64MAP_NONE && !(slots->values[i] & SLOT_NAMED);
     }
+    n += acl_unnamed(x) + meters_unnamed(x);
     return n;
 }
 
@@ -238,9 +257,11 @@ static void count_used(const struct xgwh *x, struct xgwh_usage *u)
     const struct holds *h = &x->holds;
     uint32_t nc = h->ncs.used[0] + h->ncs.used[1] + h->has_boot + h->has_applied;
 
+    u->meters = x->meters.count;
     for (unsigned half = 0; half < 2; half++) {
         u->used[PHYS_VNI][half] = h->vnis.count;
         u->used[PHYS_NC][half] = nc;
+        u->used[PHYS_ACL][half] = h->acl.count;
         u->used[PHYS_VM_NC][half] = h->vm.used[0][half];
         u->used[PHYS_VM_NC_SPILL][half] = h->vm.used[1][half];
         u->used[PHYS_VM_NC_CONFLICT][half] = h->vm.used[2][half];

@@ -20,11 +20,16 @@
  * to exactly what was read; never otherwise:
  *   - a v6 VM-NC entry holds CRC32 of the address, not the address;
  *   - a tunnel does not say whether its route was idc, region or derived, nor
- *     `to_x86` whether internet or which service.
- * What stays is *unnamed*: it forwards as before, and is in no row of xgwh_rows().  The
- * controller then finds those rows missing and sends them; a PUT that maps to what
- * stands there *claims* it and costs no write.  When all has been compared,
- * xgwh_sweep() deletes what nobody claimed.
+ *     `to_x86` whether internet, fallback or which service;
+ *   - an access rule is spread over entries;
+ *   - what a meter is set to is no entry: it is written anew, from the rows held
+ * before. What stays is *unnamed*: it forwards as before, and is in no row of
+ * xgwh_rows().  The controller then finds those rows missing and sends them; a PUT that
+ * maps to what stands there *claims* it and costs no write.  When all has been
+ * compared, xgwh_sweep() deletes what nobody claimed.
+ *
+ * A configuration is no row and not read back as one: a new agent's driver tells
+ * `config_digest` 0, so that it is sent, and only what differs is written.
  *
  * What a driver has to do for that: after a read-back with xgwh_status().unnamed > 0
  * (always, when the agent has just started) it tells `applied` 0 in `up`.  So the last
@@ -78,7 +83,7 @@ void xgwh_free(struct xgwh *x); /* null is fine */
 /* ---- rows ---- */
 
 /* Rows that the switch does not take, with the reasons of driver_done: EXCEPTION_FULL
- * (which table: xgwh_usage()), EXCEPTION_REFUSED (a VM's MAC, a VNI that passes inner
+ * (which table: xgwh_status()), EXCEPTION_REFUSED (a VM's MAC, a VNI that passes inner
  * VLAN tags: the chip cannot do it).  A row that is listed wrote nothing, and what
  * stood under its key still stands. */
 struct xgwh_exceptions {

@@ -3,8 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEVICE_TABLES (1u << TABLE_VNI | 1u << TABLE_VXLAN_ROUTE | 1u << TABLE_VM_NC)
-#define TIGHT_REPACK  4096 /* writes to make room in a full route table */
+#define DEVICE_TABLES                                                                  \
+    (1u << TABLE_VNI | 1u << TABLE_VXLAN_ROUTE | 1u << TABLE_VM_NC | 1u << TABLE_ACL | \
+     1u << TABLE_METER)
+#define TIGHT_REPACK 4096 /* writes to make room in a full route table */
 
 /* ---- steps ---- */
 
@@ -130,6 +132,35 @@ static enum rc change_vnis(struct xgwh *x, struct steps *steps, bool is_put)
     return rc;
 }
 
+static enum rc change_meters(struct xgwh *x, struct steps *steps)
+{
+    enum rc rc = RC_OK;
+
+    for (uint32_t i = 0; rc == RC_OK && i < steps->count; i++) {
+        struct step *s = &steps->at[i];
+        struct entry e;
+
+        if (waits(s, TABLE_METER, false)) {
+            meter_delete(x, s->vni);
+            s->state = STEP_DONE;
+        } else if (waits(s, TABLE_METER, true)) {
+            rc = entry_unpack(TABLE_METER, s->vni, &s->after, &e, NULL);
+            rc = settle(s, rc == RC_OK ? meter_put(x, s->vni, &e.meter) : rc);
+        }
+    }
+    return rc;
+}
+
+/* The entries of VNIs whose meter is another; those that were just written agree. */
+static void turn_meters(struct xgwh *x, const struct steps *steps)
+{
+    for (uint32_t i = 0; i < steps->count; i++) {
+        if (steps->at[i].table == TABLE_METER) {
+            vni_refresh(x, steps->at[i].vni);
+        }
+    }
+}
+
 /* Every step that waits, in an order that opens no hole. */
 static enum rc run_round(struct xgwh *x, struct steps *steps, uint32_t repack,
                          struct xgwh_cost *cost)
@@ -143,7 +174,14 @@ static enum rc run_round(struct xgwh *x, struct steps *steps, uint32_t repack,
         rc = routes_apply(x, steps, cost);
     }
     if (rc == RC_OK) {
+        rc = acl_apply(x, steps);
+    }
+    if (rc == RC_OK) {
+        rc = change_meters(x, steps);
+    }
+    if (rc == RC_OK) {
         rc = change_vnis(x, steps, true);
+        turn_meters(x, steps);
     }
     if (rc == RC_OK) {
         rc = vm_repack(x, repack, &cost->moves);
@@ -397,6 +435,10 @@ enum rc xgwh_sweep(struct xgwh *x, const struct xgwh_sink *sink, struct xgwh_cos
     rc = none ? routes_sweep(x, cost) : RC_NO_MEMORY;
     if (rc == RC_OK) {
         rc = vm_sweep(x);
+    }
+    if (rc == RC_OK) {
+        rc = acl_sweep(x);
+        meters_sweep(x);
     }
     if (rc == RC_OK) {
         table_set_free(x->unnamed);

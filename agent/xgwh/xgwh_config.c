@@ -286,19 +286,6 @@ static enum rc check_sizes(const struct xgwh *x, const struct entry_list *want,
     return RC_OK;
 }
 
-/* Drops the second of two equal entries, as of an address that is listed twice. */
-static void drop_repeats(struct entry_list *l)
-{
-    uint32_t kept = 0;
-
-    for (uint32_t i = 0; i < l->count; i++) {
-        if (kept == 0 || phys_compare(&l->at[kept - 1], &l->at[i]) != 0) {
-            l->at[kept++] = l->at[i];
-        }
-    }
-    l->count = kept;
-}
-
 /* ---- meters ---- */
 
 static bool same_meter(const struct phys_meter_config *a,
@@ -370,7 +357,7 @@ static enum rc build(struct xgwh *x, const struct xgwh_config *c, bool is_ready,
         return RC_NO_MEMORY;
     }
     entry_list_sort(want);
-    drop_repeats(want);
+    entry_list_drop_repeats(want);
     return check_sizes(x, want, err);
 }
 

@@ -6,6 +6,8 @@
  *   xgwh_vm.c      VM-NC rows: keys, conflicts, spill
  *   xgwh_route.c   routes: results, halves, guards
  *   xgwh_vni.c     VNIs
+ *   xgwh_acl.c     access rules
+ *   xgwh_meter.c   meters of VNIs
  *   xgwh_place.c   in which half a VNI lies
  *   xgwh_config.c  tables that follow the configuration
  *   xgwh_read.c    entries in, belief out
@@ -73,7 +75,8 @@ struct entry_list {
 struct holds {
     struct nc_pool ncs;
     struct vm_side vm;
-    struct u64map vnis;       /* VNI -> flags(8) half(2) meter(16), as in set_vni */
+    struct u64map vnis; /* VNI -> flags(8) half(2) meter(16), as in set_vni */
+    struct entry_list acl;
     struct entry_list config; /* vtep, source, next_hop, port_out, fallback_group */
     struct xgwh_state state;
     bool has_boot, has_applied; /* the rows of it */
@@ -90,8 +93,13 @@ struct xgwh {
     struct table_set *rows;    /* logical */
     struct table_set *unnamed; /* routes: keys are theirs, values stand for none */
     struct u64map guards;      /* VNIs that have one */
-    struct u64map places;      /* VNI -> half, where it is not the parity */
-    uint64_t peers;            /* routes to another VNI that stand, by half */
+    struct table_set *rules;   /* of acl, that stand */
+    struct u64map meters;      /* VNI -> index in vni_meter, METER_NAMED */
+    uint8_t *meter_use;        /* by index: enum meter_use */
+    bool has_leaving_meters;
+    uint32_t meter_next;  /* where to look for a free one */
+    struct u64map places; /* VNI -> half, where it is not the parity */
+    uint64_t peers;       /* routes to another VNI that stand, by half */
     struct holds holds;
     struct alpm *alpm[2];
     struct plan plan;
@@ -156,6 +164,9 @@ void state_entry(uint32_t index, uint64_t hi, uint64_t lo, struct phys_entry *re
 
 bool entry_list_add(struct entry_list *l, const struct phys_entry *e);
 void entry_list_sort(struct entry_list *l);
+/* Of a sorted list: the second of two that are the same entry. */
+void entry_list_drop_repeats(struct entry_list *l);
+int entry_compare(const void *a, const void *b); /* phys_compare() for qsort() */
 
 /* ---- xgwh_place.c ---- */
 
@@ -224,7 +235,8 @@ bool prefix_of_pooled(const uint8_t addr[16], uint8_t len, struct prefix *ret);
 /* RC_FULL (no NC index): nothing taken. */
 enum rc route_result(struct xgwh *x, const struct route_action *a,
                      struct alpm_result *ret);
-extern const uint8_t v4_pool[16]; /* ::ffff:0:0 */
+bool prefix_is_over_v4(const struct prefix *p); /* a v6 one, over the pool */
+extern const uint8_t v4_pool[16];               /* ::ffff:0:0 */
 #define V4_POOL_LEN 96
 enum rc routes_sweep(struct xgwh *x, struct xgwh_cost *cost);
 /* One alpm_apply() with its writes in the plan. */
@@ -239,6 +251,34 @@ void vni_delete(struct xgwh *x, uint32_t vni);
 void vni_entry(uint32_t vni, uint32_t value, struct phys_entry *ret);
 uint32_t vni_value(const struct xgwh *x, uint32_t vni, uint8_t flags);
 #define VNI_FLAGS_ON_CHIP (VNI_INTERNET | VNI_ACL)
+
+/* Writes the VNI's entry if it is not what vni_value() says now. */
+void vni_refresh(struct xgwh *x, uint32_t vni);
+
+/* ---- xgwh_acl.c ---- */
+
+enum rc acl_apply(struct xgwh *x, struct steps *steps);
+enum rc acl_name(struct xgwh *x, const struct table_set *old, struct table_set *rows);
+uint32_t acl_unnamed(const struct xgwh *x);
+enum rc acl_sweep(struct xgwh *x);
+
+/* ---- xgwh_meter.c ---- */
+
+#define METER_INDEX UINT32_C(0xffff)
+#define METER_NAMED UINT32_C(0x10000) /* its configuration is known */
+
+bool meters_init(struct xgwh *x);
+void meters_fini(struct xgwh *x);
+enum rc meter_put(struct xgwh *x, uint32_t vni, const struct meter *m);
+void meter_delete(struct xgwh *x, uint32_t vni);
+uint32_t meter_of(const struct xgwh *x, uint32_t vni); /* its index, or 0 */
+void meters_settle(struct xgwh *x); /* indexes that nothing points to are free */
+/* Forgets all, takes over what `vni` entries say, and writes the configurations that
+ * `old` names, which become rows. */
+enum rc meters_adopt(struct xgwh *x, const struct table_set *old,
+                     struct table_set *rows);
+uint32_t meters_unnamed(const struct xgwh *x);
+void meters_sweep(struct xgwh *x);
 
 /* ---- xgwh_read.c, xgwh_name.c ---- */
 

@@ -48,7 +48,7 @@ static enum rc writer_turn(struct writer *w, uint32_t vni)
 
 /* Without halves the switch does not say which one the row names. */
 static uint8_t name_half(const struct xgwh *x, const struct table_set *old,
-                         uint32_t vni, uint32_t value)
+                         uint32_t vni)
 {
     struct row row;
 
@@ -56,7 +56,7 @@ static uint8_t name_half(const struct xgwh *x, const struct table_set *old,
         rows_find(table_set_rows(old, vni, TABLE_VNI), TABLE_VNI, NULL, 0, &row)) {
         return row.value[1];
     }
-    return value >> 16 & 3;
+    return xgwh_half_of(x, vni);
 }
 
 static enum rc name_vnis(struct xgwh *x, const struct table_set *old,
@@ -70,7 +70,7 @@ static enum rc name_vnis(struct xgwh *x, const struct table_set *old,
         if (vnis->keys[i] != U64MAP_NONE) {
             rc = writer_turn(&w, (uint32_t)vnis->keys[i]);
             buf_u8(&w.rows, vnis->values[i] >> 18 & VNI_FLAGS_ON_CHIP);
-            buf_u8(&w.rows, name_half(x, old, w.vni, vnis->values[i]));
+            buf_u8(&w.rows, name_half(x, old, w.vni));
         }
     }
     rc = rc == RC_OK ? writer_close(&w) : rc;
@@ -618,8 +618,14 @@ static enum rc name_routes(struct xgwh *x, const struct table_set *old,
 enum rc name_all(struct xgwh *x, const struct table_set *old, struct table_set *rows,
                  struct table_set *unnamed, struct xgwh_findings *f)
 {
-    enum rc rc = name_vnis(x, old, rows);
+    enum rc rc = meters_adopt(x, old, rows);
 
+    if (rc == RC_OK) {
+        rc = name_vnis(x, old, rows);
+    }
+    if (rc == RC_OK) {
+        rc = acl_name(x, old, rows);
+    }
     u64map_fini(&x->guards);
     x->peers = 0;
     if (rc == RC_OK) {

@@ -255,18 +255,6 @@ static enum rc turn_peers(struct xgwh *x, struct xgwh_cost *cost)
     return rc;
 }
 
-static void turn_vni(struct xgwh *x, uint32_t vni)
-{
-    uint32_t *value = u64map_find(&x->holds.vnis, vni);
-    struct phys_entry e;
-
-    if (value) {
-        *value = vni_value(x, vni, (uint8_t)(*value >> 18));
-        vni_entry(vni, *value, &e);
-        plan_add(&x->plan, STAGE_ADMIT, PHYS_MODIFY, &e);
-    }
-}
-
 /* ---- all of a batch ---- */
 
 static const struct rows *rows_before(const struct xgwh *x,
@@ -323,7 +311,7 @@ enum rc places_apply(struct xgwh *x, struct steps *steps,
     }
     for (uint32_t i = 0; rc == RC_OK && i < moves.count; i++) {
         if (!moves.at[i].has_failed) {
-            turn_vni(x, moves.at[i].vni);
+            vni_refresh(x, moves.at[i].vni);
         }
     }
     if (rc == RC_OK && moves.count > 0) {

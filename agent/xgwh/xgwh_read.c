@@ -215,9 +215,7 @@ enum rc xgwh_read_entry(struct xgwh *x, const struct phys_entry *entry)
         return read_nc(r, &e);
     case PHYS_VNI:
         return read_vni(r, &e);
-    case PHYS_ACL:
-        return add_foreign(r, &e);
-    default:
+    default: /* `acl` is sorted out when all was read */
         rc = entry_list_add(
                  e.half == PHYS_HALF_1 ? &r->second.config : &r->holds.config, &e)
                  ? RC_OK
@@ -485,30 +483,8 @@ static void check_slots(struct xgwh *x)
     }
 }
 
-static void check_vnis(struct xgwh *x)
-{
-    struct u64map *vnis = &x->reading->holds.vnis;
-
-    for (uint32_t i = 0; i < u64map_places(vnis); i++) {
-        uint32_t vni = (uint32_t)vnis->keys[i];
-        uint32_t value;
-        struct phys_entry e;
-
-        if (vnis->keys[i] == U64MAP_NONE) {
-            continue;
-        }
-        value = vni_value(x, vni, vnis->values[i] >> 18 & VNI_FLAGS_ON_CHIP);
-        if (value != vnis->values[i]) {
-            vnis->values[i] = value;
-            vni_entry(vni, value, &e);
-            plan_add(&x->plan, STAGE_ADMIT, PHYS_MODIFY, &e);
-            x->reading->found.foreign++;
-        }
-    }
-}
-
 /* Buckets of a member that is gone; the next configuration fills them. */
-static void check_config(struct xgwh *x)
+static enum rc check_config(struct xgwh *x)
 {
     struct holds *h = &x->reading->holds;
     uint32_t kept = 0;
@@ -517,6 +493,12 @@ static void check_config(struct xgwh *x)
         struct phys_entry *e = &h->config.at[i];
 
         e->half = PHYS_BOTH;
+        if (e->table == PHYS_ACL) {
+            if (!entry_list_add(&h->acl, e)) {
+                return RC_NO_MEMORY;
+            }
+            continue;
+        }
         if (e->table == PHYS_FALLBACK) {
             uint32_t nc = (uint32_t)phys_param(e, 0);
 
@@ -530,6 +512,7 @@ static void check_config(struct xgwh *x)
         h->config.at[kept++] = *e;
     }
     h->config.count = kept;
+    return RC_OK;
 }
 
 static void sink_route(void *ctx, const struct phys_write *w)
@@ -550,6 +533,27 @@ static enum rc end_routes(struct xgwh *x)
         x->reading->found.duplicate += f.orphans + f.shared;
     }
     return rc;
+}
+
+/* After the meters were taken over: an entry says what its VNI has, and no more. */
+static void check_vnis(struct xgwh *x, struct xgwh_findings *f)
+{
+    struct u64map *vnis = &x->holds.vnis;
+
+    for (uint32_t i = 0; i < u64map_places(vnis); i++) {
+        uint32_t old = vnis->values[i];
+
+        if (vnis->keys[i] == U64MAP_NONE) {
+            continue;
+        }
+        if ((old >> 18 & ~(uint32_t)VNI_FLAGS_ON_CHIP) != 0 || (old >> 16 & 3) == 3) {
+            /* Flags that we do not write: a value that no VNI has, so it is put right.
+             */
+            vnis->values[i] = (old >> 18 & VNI_FLAGS_ON_CHIP) << 18 | 3u << 16;
+        }
+        vni_refresh(x, (uint32_t)vnis->keys[i]);
+        f->foreign += vnis->values[i] != old;
+    }
 }
 
 /* ---- the end ---- */
@@ -603,8 +607,9 @@ static enum rc take_over(struct xgwh *x)
     }
     if (rc == RC_OK) {
         check_slots(x);
-        check_vnis(x);
-        check_config(x);
+        rc = check_config(x);
+    }
+    if (rc == RC_OK) {
         holds_fini(&x->holds);
         x->holds = r->holds;
         memset(&r->holds, 0, sizeof(r->holds));
@@ -625,6 +630,7 @@ static enum rc rebuild(struct xgwh *x, struct xgwh_findings *f)
         rc = name_all(x, x->rows, rows, unnamed, f);
     }
     if (rc == RC_OK) {
+        check_vnis(x, f);
         count_differences(x->rows, rows, f);
         f->orphans = count_orphans(&x->holds.ncs);
         table_set_free(x->rows);

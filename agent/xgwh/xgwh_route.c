@@ -78,7 +78,7 @@ static const struct alpm_result guard_result = { .scope = PHYS_SCOPE_FALLBACK,
 /* ---- guards ---- */
 
 /* A v6 prefix short enough to lie over the IPv4 of the pool. */
-static bool is_over_v4(const struct prefix *p)
+bool prefix_is_over_v4(const struct prefix *p)
 {
     struct prefix pool = { .addr = { .family = IP_V6 }, .len = V4_POOL_LEN };
 
@@ -110,7 +110,7 @@ static bool has_over_v4(const struct rows *routes)
         struct prefix p = { .addr = { .family = IP_V6 }, .len = row.key[17] };
 
         memcpy(p.addr.b, row.key + 1, 16);
-        if (is_over_v4(&p)) {
+        if (prefix_is_over_v4(&p)) {
             return true;
         }
     }
@@ -293,7 +293,8 @@ static enum rc look_at_group(struct group *g)
         gains_peer |= is_peer(&s->after);
         loses_peer |= is_peer(&s->before);
         grows += (s->after.key != NULL) - (s->before.key != NULL);
-        g->is_near_guard |= is_v4_default(&e.route.dst) || is_over_v4(&e.route.dst);
+        g->is_near_guard |=
+            is_v4_default(&e.route.dst) || prefix_is_over_v4(&e.route.dst);
         g->has_default_step |= is_v4_default(&e.route.dst);
     }
     g->turn = gains_peer   ? TURN_PEER
@@ -412,7 +413,7 @@ static void refuse_over_v4(const struct group *g)
         struct entry e;
 
         if (s->state == STEP_WAITS && s->after.key &&
-            unpack(s, &s->after, &e) == RC_OK && is_over_v4(&e.route.dst)) {
+            unpack(s, &s->after, &e) == RC_OK && prefix_is_over_v4(&e.route.dst)) {
             s->state = STEP_FULL;
         }
     }

@@ -2,7 +2,8 @@
 
 uint32_t vni_value(const struct xgwh *x, uint32_t vni, uint8_t flags)
 {
-    return (uint32_t)flags << 18 | (uint32_t)xgwh_half_of(x, vni) << 16;
+    return (uint32_t)flags << 18 | (uint32_t)xgwh_half_of(x, vni) << 16 |
+           meter_of(x, vni);
 }
 
 void vni_entry(uint32_t vni, uint32_t value, struct phys_entry *ret)
@@ -42,5 +43,18 @@ void vni_delete(struct xgwh *x, uint32_t vni)
     if (u64map_delete(&x->holds.vnis, vni)) {
         vni_entry(vni, 0, &e);
         plan_add(&x->plan, STAGE_ADD, PHYS_DELETE, &e);
+    }
+}
+
+void vni_refresh(struct xgwh *x, uint32_t vni)
+{
+    uint32_t *value = u64map_find(&x->holds.vnis, vni);
+    uint32_t now = value ? vni_value(x, vni, (uint8_t)(*value >> 18)) : 0;
+    struct phys_entry e;
+
+    if (value && *value != now) {
+        *value = now;
+        vni_entry(vni, now, &e);
+        plan_add(&x->plan, STAGE_ADMIT, PHYS_MODIFY, &e);
     }
 }

@@ -22,6 +22,9 @@ static bool is_same_key(const struct entry *a, const struct entry *b)
         return prefix_compare(&a->route.dst, &b->route.dst) == 0;
     case TABLE_VM_NC:
         return ip_compare(&a->vm_nc.vm, &b->vm_nc.vm) == 0;
+    case TABLE_ACL:
+        return a->acl.priority == b->acl.priority &&
+               memcmp(&a->acl.match, &b->acl.match, sizeof(a->acl.match)) == 0;
     default:
         return true;
     }
@@ -223,6 +226,65 @@ static void check_vni(struct rig *r, uint32_t vni, const struct model *a,
     }
 }
 
+static bool is_in(const struct port_range *r, uint16_t port)
+{
+    return port >= r->first && port <= r->last;
+}
+
+static bool rule_matches(const struct acl_match *m, const struct soft_packet *p)
+{
+    bool names_ports = m->sport.first > 0 || m->sport.last < 65535 ||
+                       m->dport.first > 0 || m->dport.last < 65535;
+
+    return m->src.addr.family == p->src.family && prefix_contains(&m->src, &p->src) &&
+           prefix_contains(&m->dst, &p->dst) &&
+           (!m->has_proto || m->proto == p->proto) &&
+           (!names_ports ||
+            (p->has_ports && is_in(&m->sport, p->sport) && is_in(&m->dport, p->dport)));
+}
+
+/* The highest priority decides, of several a deny; none: permit. */
+static bool model_permits(const struct model *m, uint32_t vni,
+                          const struct soft_packet *p)
+{
+    uint32_t best = 0;
+    bool permits = true;
+
+    for (unsigned i = 0; i < m->count; i++) {
+        const struct entry *e = &m->at[i];
+
+        if (e->table != TABLE_ACL || e->vni != vni || !rule_matches(&e->acl.match, p) ||
+            e->acl.priority < best) {
+            continue;
+        }
+        permits = e->acl.action == ACL_PERMIT && (permits || e->acl.priority > best);
+        best = e->acl.priority;
+    }
+    return permits;
+}
+
+/* A packet that the rule is about, and the same as a later fragment. */
+static void check_rule(struct rig *r, const struct entry *rule, const struct model *a,
+                       const struct model *b)
+{
+    const struct acl_match *m = &rule->acl.match;
+    struct soft_packet p = { .src = m->src.addr,
+                             .dst = m->dst.addr,
+                             .proto = m->has_proto ? m->proto : IP_PROTO_TCP,
+                             .sport = m->sport.last,
+                             .dport = m->dport.first };
+
+    for (unsigned i = 0; i < 2 * r->halves; i++) {
+        bool is;
+
+        p.has_ports = i & 1;
+        is = soft_permits(r->soft, i / 2, rule->vni, &p);
+        r->lookups++;
+        ck_assert(is == model_permits(a, rule->vni, &p) ||
+                  is == model_permits(b, rule->vni, &p));
+    }
+}
+
 static void check_row(struct rig *r, const struct entry *e, const struct model *a,
                       const struct model *b)
 {
@@ -232,6 +294,9 @@ static void check_row(struct rig *r, const struct entry *e, const struct model *
         break;
     case TABLE_VXLAN_ROUTE:
         check_address(r, e->vni, &e->route.dst.addr, a, b);
+        break;
+    case TABLE_ACL:
+        check_rule(r, e, a, b);
         break;
     default:
         check_vni(r, e->vni, a, b);
@@ -297,6 +362,14 @@ static void follow(struct rig *r, const struct model *after, const struct entry 
                    unsigned count)
 {
     ck_assert(r->writes.count == 0 || r->writes.at[0].barrier);
+    for (unsigned i = 0; i < r->writes.meter_count; i++) {
+        const struct phys_meter_write *w = &r->writes.meters[i];
+
+        if (w->meter == PHYS_METER_VNI) {
+            ck_assert(w->index > 0 && w->index < r->sizes.meters);
+            r->meters[w->index] = w->config;
+        }
+    }
     if (r->is_unordered) {
         shuffle(r);
     }
@@ -401,7 +474,7 @@ void rig_apply(struct rig *r, const struct entry *rows, const uint8_t *ops,
     ck_assert_msg(xgwh_apply(r->x, b->data, b->len, &sink, &r->exceptions, &r->cost,
                              &err) == RC_OK,
                   "%s", err.msg);
-    ck_assert_uint_eq(r->cost.writes, r->writes.count);
+    ck_assert_uint_eq(r->cost.writes, r->writes.count + r->writes.meter_count);
     blob_unref(b);
     batch_writer_fini(&w);
     for (unsigned i = 0; i < r->model.count; i++) {
@@ -463,6 +536,33 @@ static void check_rows(const struct rig *r)
     }
 }
 
+/* A VNI with a meter names one that says what the row says, and nobody else's. */
+static void check_meters(const struct rig *r)
+{
+    bool is_taken[64] = { 0 };
+
+    for (unsigned i = 0; i < r->model.count; i++) {
+        const struct entry *e = &r->model.at[i];
+        struct entry key = { .table = TABLE_METER, .vni = e->vni };
+        const struct entry *meter = model_find(&r->model, &key);
+        unsigned flags;
+        unsigned half;
+        unsigned index = 0;
+
+        if (e->table != TABLE_VNI) {
+            continue;
+        }
+        ck_assert(soft_vni(r->soft, 0, e->vni, &flags, &half, &index));
+        ck_assert_int_eq(index != 0, meter != NULL);
+        if (meter) {
+            ck_assert(!is_taken[index]);
+            is_taken[index] = true;
+            ck_assert_uint_eq(r->meters[index].pir, (meter->meter.peak_bps + 7) / 8);
+            ck_assert_uint_eq(r->meters[index].cburst, meter->meter.committed_burst);
+        }
+    }
+}
+
 void rig_check(struct rig *r)
 {
     struct xgwh_status s = xgwh_status(r->x);
@@ -471,6 +571,7 @@ void rig_check(struct rig *r)
         check_row(r, &r->model.at[i], &r->model, &r->model);
     }
     check_rows(r);
+    check_meters(r);
     for (unsigned half = 0; half < r->halves; half++) {
         for (unsigned t = 0; t < PHYS_TABLES; t++) {
             ck_assert_msg(s.usage.used[t][half] == r->soft->tables[half][t].count,

@@ -39,7 +39,8 @@ struct rig {
     struct model probes;  /* rows whose addresses are looked up */
     struct writes writes; /* of the last call */
     struct xgwh_cost cost;
-    struct xgwh_exceptions exceptions; /* of the last call */
+    struct xgwh_exceptions exceptions;   /* of the last call */
+    struct phys_meter_config meters[64]; /* of VNIs, by index, as written */
     uint64_t seed;
     uint64_t lookups;
     uint64_t strangers; /* an address without a row that got another's NC */

@@ -335,6 +335,23 @@ bool soft_vni(const struct soft *s, unsigned half, uint32_t vni, unsigned *ret_f
     return e != NULL;
 }
 
+bool soft_permits(const struct soft *s, unsigned half, uint32_t vni,
+                  const struct soft_packet *p)
+{
+    uint8_t key[41];
+    const struct phys_entry *e;
+
+    put(key, 3, vni);
+    pool(key + 3, &p->src);
+    pool(key + 19, &p->dst);
+    key[35] = p->proto;
+    put(key + 36, 2, p->has_ports ? p->sport : 0);
+    put(key + 38, 2, p->has_ports ? p->dport : 0);
+    key[40] = p->has_ports;
+    e = match(s, half, PHYS_ACL, key);
+    return !e || e->action == PHYS_PERMIT;
+}
+
 uint32_t soft_crc32(const uint8_t *bytes, unsigned len)
 {
     uint32_t crc = 0xffffffff;

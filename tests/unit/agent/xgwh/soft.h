@@ -52,6 +52,16 @@ struct ip soft_vm(const struct soft *s, unsigned half, uint32_t vni,
 bool soft_vni(const struct soft *s, unsigned half, uint32_t vni, unsigned *ret_flags,
               unsigned *ret_half, unsigned *ret_meter);
 
+/* The verdict on a packet of a VNI; `has_ports` is false for a later fragment. */
+struct soft_packet {
+    struct ip src, dst;
+    uint8_t proto;
+    uint16_t sport, dport;
+    bool has_ports;
+};
+bool soft_permits(const struct soft *s, unsigned half, uint32_t vni,
+                  const struct soft_packet *p);
+
 /* Bit by bit from the polynomial: what zlib and the chip call CRC32. */
 uint32_t soft_crc32(const uint8_t *bytes, unsigned len);
 

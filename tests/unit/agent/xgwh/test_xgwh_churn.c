@@ -12,6 +12,7 @@ static struct phys_sizes small_sizes(void)
 {
     struct phys_sizes s = *phys_sizes_tofino();
 
+    s.meters = 10;
     s.table[PHYS_VNI] = 64;
     s.table[PHYS_ROUTE_TCAM] = 512;
     s.table[PHYS_ROUTE_PART] = 2048;
@@ -109,9 +110,43 @@ static struct entry random_vni(struct rig *r)
                    half);
 }
 
+/* Two of three are about ports, and half about the default of their family. */
+static struct entry random_rule(struct rig *r)
+{
+    struct entry e = { .table = TABLE_ACL, .vni = 1 + rig_random(r, VNIS) };
+    struct acl_match *m = &e.acl.match;
+
+    e.acl.priority = (uint16_t)(1 + rig_random(r, 4));
+    e.acl.action = (uint8_t)(1 + rig_random(r, 2));
+    m->src = random_prefix(r);
+    do {
+        m->dst = random_prefix(r);
+    } while (m->dst.addr.family != m->src.addr.family);
+    m->sport = m->dport = (struct port_range){ 0, 65535 };
+    m->has_proto = rig_random(r, 3) > 0;
+    if (m->has_proto) {
+        m->proto = rig_random(r, 2) ? IP_PROTO_TCP : IP_PROTO_UDP;
+        m->dport.first = (uint16_t)(78 + rig_random(r, 4));
+        m->dport.last = (uint16_t)(m->dport.first + rig_random(r, 4));
+        m->sport.last = (uint16_t)(rig_random(r, 4) ? 65535 : 2);
+    }
+    return e;
+}
+
+static struct entry random_meter(struct rig *r)
+{
+    struct entry e = { .table = TABLE_METER, .vni = 1 + rig_random(r, VNIS) };
+
+    e.meter.committed_bps = rig_random(r, 1000);
+    e.meter.peak_bps = 1001 + rig_random(r, 1000);
+    e.meter.committed_burst = METER_BURST_MIN + rig_random(r, 4);
+    e.meter.peak_burst = 20000;
+    return e;
+}
+
 static struct entry random_row(struct rig *r)
 {
-    switch (rig_random(r, 9)) {
+    switch (rig_random(r, 12)) {
     case 0:
         return random_vni(r);
     case 1:
@@ -119,6 +154,10 @@ static struct entry random_row(struct rig *r)
     case 3:
     case 4:
         return random_route(r);
+    case 5:
+        return random_rule(r);
+    case 6:
+        return random_meter(r);
     default:
         return random_vm(r);
     }
@@ -159,11 +198,25 @@ static void check_refusals(const struct rig *r)
     }
 }
 
+/* A meter stands on the switch once its VNI does: else a read-back loses it. */
+static void delete_homeless_meters(struct rig *r)
+{
+    for (uint32_t vni = 1; vni <= VNIS; vni++) {
+        struct entry key = row_vni(vni, 0, 0);
+        struct entry meter = { .table = TABLE_METER, .vni = vni };
+
+        if (!model_find(&r->model, &key) && model_find(&r->model, &meter)) {
+            rig_delete(r, &meter);
+        }
+    }
+}
+
 /* With the rows held before, a read-back of a healthy switch finds nothing to do. */
 static void read_back(struct rig *r)
 {
     struct xgwh_findings f;
 
+    delete_homeless_meters(r);
     rig_read(r, r->x, &f);
     ck_assert_uint_eq(r->writes.count, 0);
     ck_assert_uint_eq(f.unnamed + f.foreign + f.dangling + f.orphans + f.duplicate +
@@ -195,6 +248,7 @@ static void start_anew(struct rig *r)
     uint8_t put = BATCH_PUT;
     unsigned writes = 0;
 
+    delete_homeless_meters(r);
     rig_read(r, x, &f);
     ck_assert_uint_eq(r->writes.count, 0);
     xgwh_free(r->x);
@@ -206,6 +260,7 @@ static void start_anew(struct rig *r)
         ck_assert_uint_eq(r->exceptions.count, 0);
         writes += r->writes.count;
     }
+    /* ... but meters, whose configuration was not read. */
     sink = rig_sink(r);
     ck_assert_int_eq(xgwh_sweep(x, &sink, NULL, NULL), RC_OK);
     rig_follow(r);
@@ -262,13 +317,13 @@ static const uint64_t seeds[] = { 1, 2, 3, 4 };
 
 START_TEST(every_lookup_between_two_writes_gets_the_old_or_the_new_answer)
 {
-    churn(2, seeds[_i], 1500);
+    churn(2, seeds[_i], 2500);
 }
 END_TEST
 
 START_TEST(the_same_without_halves)
 {
-    churn(1, seeds[_i] + 100, 1000);
+    churn(1, seeds[_i] + 100, 1500);
 }
 END_TEST
 
