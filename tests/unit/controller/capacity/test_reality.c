@@ -144,7 +144,9 @@ static int compare_ends(const void *a, const void *b)
 
 static void count_ends(const struct set *s, struct node_counts *node)
 {
-    qsort(s->ends, s->end_count, sizeof(*s->ends), compare_ends);
+    if (s->end_count > 0) {
+        qsort(s->ends, s->end_count, sizeof(*s->ends), compare_ends);
+    }
     for (size_t i = 0; i < s->end_count; i++) {
         if (i == 0 || ip_compare(&s->ends[i], &s->ends[i - 1]) != 0) {
             ++*(s->ends[i].family == IP_V4 ? &node->ncs_v4 : &node->ncs_v6);
@@ -285,7 +287,7 @@ START_TEST(a_generated_region_takes_what_was_predicted)
     struct set s;
 
     set_init(&s);
-    put_region(&s, 150000, NULL);
+    put_region(&s, 80000, NULL);
     compare(&s, "region of made-up prefixes");
 }
 END_TEST
@@ -300,7 +302,7 @@ START_TEST(a_region_of_announced_prefixes_takes_what_was_predicted)
     }
     gen_prefixes_fini(&there);
     set_init(&s);
-    put_region(&s, 150000, data_dir());
+    put_region(&s, 80000, data_dir());
     compare(&s, "region of announced prefixes");
 }
 END_TEST
@@ -328,9 +330,9 @@ START_TEST(a_full_table_in_one_vni_takes_what_was_predicted)
     set_init(&s);
     put_vni(&s, 1);
     put_vni(&s, 2);
-    put_list(&s, 1, &announced.v4, 20);
-    put_list(&s, 1, &announced.v6, 5);
-    put_list(&s, 2, &announced.v6, 2);
+    put_list(&s, 1, &announced.v4, 40);
+    put_list(&s, 1, &announced.v6, 10);
+    put_list(&s, 2, &announced.v6, 4);
     gen_prefixes_fini(&announced);
     compare(&s, "parts of a full table in two VNIs");
 }
@@ -345,7 +347,7 @@ START_TEST(many_small_tenants_take_what_was_predicted)
     uint64_t random = 5;
 
     set_init(&s);
-    for (uint32_t i = 0; i < 42000; i++) {
+    for (uint32_t i = 0; i < 24000; i++) {
         uint32_t vni = 1 + i * steps[_i];
         unsigned routes = 1 + (unsigned)(gen_random(&random) % 6);
 
