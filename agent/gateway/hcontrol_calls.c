@@ -77,24 +77,33 @@ struct reading {
     struct rpc_call *call;
     struct event *next; /* the next turn, after other work */
     struct hread read;
+    struct buf response; /* of the last turn, until the call's queue takes it */
+    struct hanswer answer;
+    bool has_more;
 };
 
 /* One turn of a read-back; the loop comes back for the next one. */
 static void read_turn(struct reading *r)
 {
-    struct buf response = BUF_INIT;
-    struct hanswer a = { .code = RPC_OK };
-    bool has_more = hread_turn(&r->control->server, &r->read, &response, &a);
+    enum rc rc = RC_OK;
 
-    if (buf_failed(&response) ||
-        (response.len > 0 &&
-         rpc_call_send_bytes(r->call, response.data, response.len) != RC_OK)) {
-        a.code = RPC_RESOURCE_EXHAUSTED;
-        has_more = false;
+    if (r->response.len == 0) {
+        r->has_more =
+            hread_turn(&r->control->server, &r->read, &r->response, &r->answer);
     }
-    buf_fini(&response);
-    if (!has_more) {
-        finish(r->call, &a);
+    if (r->response.len > 0) {
+        rc = rpc_call_send_bytes(r->call, r->response.data, r->response.len);
+    }
+    if (rc == RC_FULL) {
+        return; /* on_writable tries it again */
+    }
+    if (rc != RC_OK || buf_failed(&r->response)) {
+        r->answer.code = RPC_RESOURCE_EXHAUSTED;
+        r->has_more = false;
+    }
+    buf_reset(&r->response);
+    if (!r->has_more) {
+        finish(r->call, &r->answer);
     } else if (rpc_call_is_writable(r->call)) {
         event_active(r->next, EV_TIMEOUT, 0);
     }
@@ -114,6 +123,7 @@ static void reading_free(struct reading *r)
     }
     if (r) {
         hread_fini(&r->read);
+        buf_fini(&r->response);
     }
     free(r);
 }
