@@ -209,19 +209,25 @@ static enum rc send_set(struct p4rt_device *d)
     return rc;
 }
 
-static void tell_pushed(struct p4rt_switch *s, const struct err *err)
+/* One device is through; told once both are, with the first that went wrong. */
+static void end_push(struct p4rt_device *d, const struct err *err)
 {
-    if (err) {
-        s->events->pushed(s->ctx, err->code, err);
-        return;
+    struct p4rt_switch *s = d->owner;
+    struct err first;
+
+    if (err && s->push_err.code == RC_OK) {
+        s->push_err = *err;
     }
     for (unsigned i = 0; i < s->device_count; i++) {
-        if (s->devices[i].program != P4RT_PROGRAM_OURS) {
-            return; /* the other device's answer is to come */
+        if (s->devices[i].pipeline) {
+            return;
         }
     }
-    s->info = s->own_info;
-    s->events->pushed(s->ctx, RC_OK, NULL);
+    first = s->push_err;
+    if (first.code == RC_OK) {
+        s->info = s->own_info;
+    }
+    s->events->pushed(s->ctx, first.code, first.code == RC_OK ? NULL : &first);
 }
 
 static void on_set(const struct rpc_status *status, const struct rpc_msg *reply,
@@ -242,18 +248,18 @@ static void on_set(const struct rpc_status *status, const struct rpc_msg *reply,
         d->push_step = STEP_COMMIT;
     } else if (d->push_step != STEP_VERIFY && status->code == RPC_OK) {
         d->program = P4RT_PROGRAM_OURS;
-        tell_pushed(d->owner, NULL);
+        end_push(d, NULL);
         return;
     } else {
         rpc_status_to_err(status, &err);
         err_wrap(&err, err.code, "switch: device %llu does not take the program",
                  (unsigned long long)d->id);
-        tell_pushed(d->owner, &err);
+        end_push(d, &err);
         return;
     }
     if (send_set(d) != RC_OK) {
         err_set(&err, RC_NO_MEMORY, "switch: no memory to push the program");
-        tell_pushed(d->owner, &err);
+        end_push(d, &err);
     }
 }
 
@@ -261,6 +267,7 @@ void p4rt_switch_push(struct p4rt_switch *s)
 {
     struct err err = { 0 };
 
+    s->push_err = err;
     for (unsigned i = 0; i < s->device_count; i++) {
         struct p4rt_device *d = &s->devices[i];
 

@@ -37,6 +37,7 @@ struct p4rt_switch {
     enum p4rt_phase phase;
     uint32_t generation; /* answers to an older one's calls say nothing */
     uint64_t claimed;
+    struct err push_err; /* the first of the devices' */
     bool was_primary;
     bool is_closing;
     uint8_t device_count;

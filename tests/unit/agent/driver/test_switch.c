@@ -170,7 +170,7 @@ static void give(void *arg, const struct phys_entry *e)
 static void read_cells(const struct test_device *d, const struct p4rt_query *q,
                        struct answer *a)
 {
-    for (size_t i = 0; i < d->cell_count; i++) {
+    for (size_t i = 0; i < CELLS; i++) {
         const struct cell *c = &d->cells[i];
         struct p4rt_entity e = { .kind = q->kind,
                                  .id = c->id,
@@ -181,8 +181,8 @@ static void read_cells(const struct test_device *d, const struct p4rt_query *q,
                                  .packets = c->packets,
                                  .bytes = c->bytes };
 
-        if (c->is_meter == (q->kind == P4RT_METER) && (q->id == 0 || q->id == c->id) &&
-            (!q->has_index || q->index == c->index)) {
+        if (c->id != 0 && c->is_meter == (q->kind == P4RT_METER) &&
+            (q->id == 0 || q->id == c->id) && (!q->has_index || q->index == c->index)) {
             p4rt_response_cell(&a->body, &e);
         }
     }

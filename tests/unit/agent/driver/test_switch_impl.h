@@ -24,6 +24,7 @@ struct peer {
 };
 
 #define BUCKETS 4096
+#define CELLS   32768
 
 struct node {
     struct node *next;
@@ -35,9 +36,8 @@ struct test_device {
     uint64_t cookie;
     struct node *buckets[BUCKETS];
     size_t counts[PHYS_TABLES];
-    struct cell cells[512];
-    size_t cell_count;
-    uint64_t high, low; /* highest election id that ever came */
+    struct cell cells[CELLS]; /* by hash; id 0: free */
+    uint64_t high, low;       /* highest election id that ever came */
 };
 
 struct test_switch_impl {

@@ -52,19 +52,23 @@ static enum rpc_code insert(struct test_switch *s, struct test_device *d,
 static struct cell *cell_of(struct test_device *d, bool is_meter, uint32_t id,
                             uint64_t index, bool adds)
 {
-    for (size_t i = 0; i < d->cell_count; i++) {
-        struct cell *c = &d->cells[i];
+    uint64_t h = (id * UINT64_C(0x9e3779b97f4a7c15)) ^ index * 2 ^ is_meter;
 
+    for (unsigned i = 0; i < CELLS; i++) {
+        struct cell *c = &d->cells[(h + i) % CELLS];
+
+        if (c->id == 0 && adds) {
+            *c = (struct cell){ .is_meter = is_meter, .id = id, .index = index };
+            return c;
+        }
+        if (c->id == 0) {
+            return NULL;
+        }
         if (c->is_meter == is_meter && c->id == id && c->index == index) {
             return c;
         }
     }
-    if (!adds || d->cell_count == sizeof(d->cells) / sizeof(d->cells[0])) {
-        return NULL;
-    }
-    d->cells[d->cell_count] =
-        (struct cell){ .is_meter = is_meter, .id = id, .index = index };
-    return &d->cells[d->cell_count++];
+    return NULL;
 }
 
 static enum rpc_code update_table(struct test_switch *s, struct test_device *d,
@@ -86,8 +90,8 @@ static enum rpc_code update_table(struct test_switch *s, struct test_device *d,
     }
     gone = *at;
     *at = gone->next;
+    d->counts[e->table]--; /* `e` may be the entry itself */
     free(gone);
-    d->counts[e->table]--;
     return RPC_OK;
 }
 
@@ -121,7 +125,7 @@ void test_device_clear(struct test_device *d)
         d->buckets[i] = NULL;
     }
     memset(d->counts, 0, sizeof(d->counts));
-    d->cell_count = 0;
+    memset(d->cells, 0, sizeof(d->cells));
 }
 
 void test_device_each(const struct test_device *d, unsigned table,

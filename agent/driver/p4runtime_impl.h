@@ -1,0 +1,111 @@
+/*
+ * p4runtime_impl - what the files of driver_p4runtime share; nobody else includes it.
+ *
+ *   driver_p4runtime.c   the switch's events, up and down, life
+ *   p4runtime_jobs.c     writes, configurations and reads, one after the other
+ *   p4runtime_read.c     reading back, and what follows from it
+ */
+#pragma once
+
+#include <sys/queue.h>
+
+#include "agent/driver/driver_p4runtime.h"
+#include "agent/driver/p4rt_reader.h"
+#include "agent/driver/p4rt_writer.h"
+#include "agent/xgwh/xgwh.h"
+
+enum job_kind { JOB_WRITE, JOB_CONFIGURE, JOB_READ };
+
+struct job {
+    TAILQ_ENTRY(job) next;
+    enum job_kind kind;
+    uint64_t id, term, revision;
+    bool ready;
+    struct blob *ops; /* or the configuration; null = none */
+    uint64_t mark;    /* of the writer, once it is active */
+    enum rc rc;       /* what it will be answered with */
+    struct err err;
+    struct xgwh_exceptions exceptions;
+};
+
+TAILQ_HEAD(jobs, job);
+
+/* Jobs whose writes were given to the writer. */
+#define ACTIVE_MAX 4
+/* Bytes there, beyond which no more is given. */
+#define WRITER_BYTES (32u << 20)
+
+/* What a read of all tables is for. */
+enum read_purpose {
+    READ_NONE,
+    READ_TO_COME_UP,
+    READ_FOR_SESSION,
+    READ_AFTER_REFUSAL,
+    READ_STATE, /* only the state rows, to see that nothing has changed */
+};
+
+struct p4runtime {
+    struct driver driver;
+    struct p4rt_switch *sw;
+    struct p4rt_writer *writer;
+    struct xgwh *xgwh;
+    struct phys_sizes sizes; /* of `xgwh` */
+    struct event *kick;
+    bool is_up; /* `up` was told, `down` not yet */
+    bool is_found;
+    bool is_void;       /* belief and switch may differ */
+    bool is_fresh;      /* `xgwh` is what a read-back just said */
+    bool must_sweep;    /* at the next write with a revision */
+    bool no_program;    /* ours is to be pushed … */
+    bool is_half_known; /* … but one of two devices has it, and entries */
+    bool is_claiming;
+    bool is_pushing;
+    bool was_deposed;
+    uint64_t boot_id;
+    uint64_t highest_term; /* seen anywhere */
+    uint64_t last_mark;
+    struct jobs waiting;
+    struct jobs active;
+    unsigned active_count;
+    struct p4rt_read *read;
+    enum read_purpose purpose;
+    enum rc read_rc;         /* of xgwh, while entries come */
+    struct xgwh_state found; /* by READ_STATE */
+    struct p4rt_outcome refusal;
+    struct p4rt_read *totals_read;
+    uint64_t drops;
+    struct p4rt_read *counters_read;
+    struct driver_p4runtime_counters counters;
+    driver_p4runtime_packet_in *packet_in;
+    void *packet_ctx;
+    uint64_t read_backs;
+    struct err trouble;
+};
+
+void p4runtime_kick(struct p4runtime *p);
+struct xgwh_sink p4runtime_sink(struct p4runtime *p);
+
+/* Tells `down` if it is up, and drops every job and write. */
+void p4runtime_go_down(struct p4runtime *p, const struct err *cause);
+/* Tells `up` with what xgwh holds. */
+void p4runtime_come_up(struct p4runtime *p);
+/* Both, with a read-back between. */
+void p4runtime_bounce(struct p4runtime *p, const struct err *cause);
+/* A switch that holds nothing of ours: an empty xgwh, a new boot id. */
+enum rc p4runtime_start_empty(struct p4runtime *p);
+enum rc p4runtime_put_state(struct p4runtime *p, const struct xgwh_state *s);
+
+/* p4runtime_jobs.c */
+void p4runtime_pump(struct p4runtime *p);
+void p4runtime_reached(struct p4runtime *p, uint64_t mark);
+void p4runtime_stopped(struct p4runtime *p, const struct p4rt_outcome *first);
+/* Ends the jobs under way and waiting (but reads) with `rc`. */
+void p4runtime_end_jobs(struct p4runtime *p, enum rc rc, const struct err *err);
+void p4runtime_drop_jobs(struct p4runtime *p); /* without a word */
+/* The write that was refused is over: what is missing of it are its exceptions. */
+void p4runtime_settle_refusal(struct p4runtime *p);
+void p4runtime_end_read(struct p4runtime *p, enum rc rc, const struct err *err);
+
+/* p4runtime_read.c */
+void p4runtime_start_read(struct p4runtime *p, enum read_purpose purpose);
+void p4runtime_stop_read(struct p4runtime *p);

@@ -1,0 +1,188 @@
+#include "agent/driver/p4runtime_impl.h"
+
+#include "proto/base/log.h"
+
+/* ---- what came ---- */
+
+static void on_entry(void *ctx, const struct phys_entry *e)
+{
+    struct p4runtime *p = ctx;
+
+    if (p->purpose == READ_STATE) {
+        xgwh_state_of_entry(e, &p->found);
+    } else if (p->read_rc == RC_OK) {
+        p->read_rc = xgwh_read_entry(p->xgwh, e);
+    }
+}
+
+static void log_findings(const struct xgwh_findings *f)
+{
+    if (f->foreign || f->dangling || f->orphans || f->duplicate || f->split ||
+        f->changed || f->lost || f->unnamed) {
+        log_warn("switch read back",
+                 "entries=%llu unnamed=%llu foreign=%llu dangling=%llu orphans=%llu "
+                 "duplicate=%llu split=%llu changed=%llu lost=%llu",
+                 (unsigned long long)f->entries, (unsigned long long)f->unnamed,
+                 (unsigned long long)f->foreign, (unsigned long long)f->dangling,
+                 (unsigned long long)f->orphans, (unsigned long long)f->duplicate,
+                 (unsigned long long)f->split, (unsigned long long)f->changed,
+                 (unsigned long long)f->lost);
+    } else {
+        log_info("switch read back", "entries=%llu", (unsigned long long)f->entries);
+    }
+}
+
+/* Believes what was read. */
+static enum rc believe(struct p4runtime *p, struct err *err)
+{
+    struct xgwh_sink sink = p4runtime_sink(p);
+    struct xgwh_findings findings = { 0 };
+    enum rc rc = p->read_rc;
+
+    if (rc != RC_OK) {
+        xgwh_read_abort(p->xgwh);
+        return err_set(err, rc, "switch: read-back: %s", rc_name(rc));
+    }
+    rc = xgwh_read_end(p->xgwh, &sink, &findings, err);
+    if (rc != RC_OK) {
+        return rc;
+    }
+    log_findings(&findings);
+    if (!p4rt_writer_is_idle(p->writer)) {
+        p4rt_writer_mark(p->writer, ++p->last_mark); /* a next read waits for repairs */
+    }
+    p->read_backs++;
+    p->is_void = false;
+    p->is_fresh = true;
+    p->must_sweep = xgwh_status(p->xgwh).unnamed > 0;
+    return RC_OK;
+}
+
+/* Whether the switch still is the one that `up` was told of. */
+static bool is_same_life(const struct p4runtime *p)
+{
+    return xgwh_state(p->xgwh).boot_id == p->boot_id;
+}
+
+static void read_failed(struct p4runtime *p, const struct err *err)
+{
+    enum read_purpose purpose = p->purpose;
+
+    p->purpose = READ_NONE;
+    p->is_void = true;
+    if (purpose == READ_FOR_SESSION) {
+        p4runtime_end_read(p, err->code, err);
+        return;
+    }
+    p4rt_switch_redial(p->sw, err); /* and all over */
+}
+
+/* The session's read-back.  What cannot be said in rows (entries without names, tables
+ * that were lost) is said by going down and up. */
+static void end_for_session(struct p4runtime *p)
+{
+    struct err err;
+
+    if (is_same_life(p) && !p->must_sweep) {
+        enum rc rc = xgwh_rows(p->xgwh, p->driver.events->rows, p->driver.ctx);
+
+        p4runtime_end_read(p, rc, NULL);
+        return;
+    }
+    if (!is_same_life(p)) {
+        err_set(&err, RC_NOT_FOUND, "switch: its tables were emptied");
+    } else {
+        err_set(&err, RC_CONFLICT, "switch: it holds entries that nobody here wrote");
+    }
+    p4runtime_go_down(p, &err);
+    p4runtime_come_up(p);
+}
+
+/* Only the state rows were read: what is believed stands if they are as believed. */
+static void end_state(struct p4runtime *p)
+{
+    struct xgwh_state believed = xgwh_state(p->xgwh);
+
+    p->purpose = READ_NONE;
+    if (p->found.boot_id != 0 && p->found.boot_id == believed.boot_id &&
+        p->found.term == believed.term && p->found.applied == believed.applied &&
+        p->found.config_digest == believed.config_digest) {
+        p4runtime_come_up(p);
+    } else {
+        p4runtime_start_read(p, READ_TO_COME_UP);
+    }
+}
+
+static void on_end(void *ctx, enum rc rc, const struct err *cause)
+{
+    struct p4runtime *p = ctx;
+    struct err err = { 0 };
+    enum read_purpose purpose = p->purpose;
+
+    p->read = NULL;
+    if (purpose == READ_STATE) {
+        if (rc != RC_OK) {
+            p->found.boot_id = 0; /* some say NOT_FOUND of a row that is not there */
+        }
+        end_state(p);
+        return;
+    }
+    if (rc != RC_OK) {
+        xgwh_read_abort(p->xgwh);
+        read_failed(p, cause);
+        return;
+    }
+    if (believe(p, &err) != RC_OK) {
+        read_failed(p, &err);
+        return;
+    }
+    p->purpose = READ_NONE;
+    switch (purpose) {
+    case READ_TO_COME_UP:
+        p4runtime_come_up(p);
+        break;
+    case READ_FOR_SESSION:
+        end_for_session(p);
+        break;
+    default:
+        p4runtime_settle_refusal(p);
+        break;
+    }
+    p4runtime_kick(p);
+}
+
+/* ---- asking ---- */
+
+void p4runtime_start_read(struct p4runtime *p, enum read_purpose purpose)
+{
+    static const struct p4rt_read_events events = { .entry = on_entry, .end = on_end };
+    struct err err;
+
+    p->purpose = purpose;
+    p->read_rc = RC_OK;
+    if (purpose == READ_STATE) {
+        p->found = (struct xgwh_state){ 0 };
+        p->read = p4rt_read_state(p->sw, &events, p);
+    } else {
+        /* Repairs of the last read-back that were never sent: this one finds them. */
+        p4rt_writer_drop(p->writer);
+        p->read_rc = xgwh_read_begin(p->xgwh);
+        p->read = p->read_rc == RC_OK ? p4rt_read_tables(p->sw, &events, p) : NULL;
+    }
+    if (!p->read) {
+        err_set(&err, RC_NO_MEMORY, "switch: no memory to read back");
+        read_failed(p, &err);
+    }
+}
+
+void p4runtime_stop_read(struct p4runtime *p)
+{
+    if (p->read) {
+        p4rt_read_cancel(p->read);
+        p->read = NULL;
+        if (p->purpose != READ_STATE) {
+            xgwh_read_abort(p->xgwh);
+        }
+    }
+    p->purpose = READ_NONE;
+}
