@@ -1,5 +1,5 @@
 /* xgw-agent: wiring only. */
-#include "agent/driver/driver_gateway.h"
+#include "agent/device.h"
 #include "agent/options.h"
 #include "agent/shell.h"
 #include "proto/base/log.h"
@@ -66,7 +66,7 @@ static enum rc start_link(struct agent *a, struct err *err)
 static enum rc start(struct agent *a, struct err *err)
 {
     struct session_config config = {
-        .device_kind = DEVICE_X86,
+        .device_kind = (uint8_t)(a->options.device_kind + 1),
         .redial_min_ms = a->options.redial_min_ms,
         .redial_max_ms = a->options.redial_max_ms,
         .write_timeout_ms = a->options.write_timeout_ms,
@@ -80,8 +80,8 @@ static enum rc start(struct agent *a, struct err *err)
     rc = rc == RC_OK ? shell_new(a->program.base, &config, &a->shell, err) : rc;
     rc = rc == RC_OK ? start_link(a, err) : rc;
     rc = rc == RC_OK
-             ? driver_gateway_new(a->program.rpc, a->options.gateway,
-                                  &shell_driver_events, a->shell, &a->driver, err)
+             ? device_driver_new(a->program.rpc, &a->options, &shell_driver_events,
+                                 a->shell, &a->driver, err)
              : rc;
     if (rc == RC_OK) {
         shell_start(a->shell, a->driver, a->link);
@@ -103,8 +103,10 @@ int main(int argc, char **argv)
         log_error("agent does not start", "cause=\"%s\"", err.msg);
         return 1;
     }
-    log_info("agent runs", "device=%s controllers=%s gateway=%s", a.options.device_id,
-             a.options.controllers, a.options.gateway);
+    log_info("agent runs", "device=%s controllers=%s at=%s", a.options.device_id,
+             a.options.controllers,
+             a.options.device_kind + 1 == DEVICE_X86 ? a.options.gateway
+                                                     : a.options.p4_address);
     program_run(&a.program);
     shell_free(a.shell); /* cancels; the last callbacks come in one more turn */
     event_base_loop(a.program.base, EVLOOP_NONBLOCK);

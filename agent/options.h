@@ -6,7 +6,19 @@
 struct options {
     char device_id[64];
     char controllers[512];
+    uint32_t device_kind; /* enum device_kind, less 1 */
     char gateway[128];
+    char p4_address[128];
+    char p4_devices[64];
+    char p4_info[256];
+    char p4_image[256];
+    char p4_tls_ca[256];
+    char p4_tls_cert[256];
+    char p4_tls_key[256];
+    char p4_tls_name[128];
+    bool p4_replace_program;
+    uint32_t p4_keepalive_ms;
+    uint32_t p4_window;
     char tls_ca[256];
     char tls_cert[256];
     char tls_key[256];
