@@ -293,6 +293,14 @@ def parity(vni):
     return vni % 2
 
 
+def guard_v4(vni, routes):
+    """A v6 route that covers ::ffff:0:0/96 is none for IPv4: where no v4 route covers all
+    of it, a mark says so."""
+    v4 = route_prefix(vni, "0.0.0.0/0")
+    if v4 not in routes and any(covers(r, v4) for r in routes):
+        routes[v4] = ("to_x86", {"cls": 0})
+
+
 def place(device, entries, members, half_of=parity, first_part=1):
     """Rows in an order that opens no hole: what is pointed to comes first."""
     p = Placer(half_of)
@@ -304,6 +312,7 @@ def place(device, entries, members, half_of=parity, first_part=1):
         elif e["table"] == "vxlan_route":
             routes.setdefault(e["vni"], {})[route_prefix(e["vni"], e["prefix"])] = p.action(e)
     for vni, of_vni in routes.items():
+        guard_v4(vni, of_vni)
         carver.carve((vni << 128, 24), of_vni, p.halves(vni))
     rows = p.rows + [r for r in carver.rows if r.table == "route_part"]
     rows += [r for r in carver.rows if r.table == "route_tcam"]
