@@ -148,11 +148,10 @@ enum rc hswitch_new(const struct hswitch_options *options, struct hswitch **ret,
         options->sizes->partition_slots >= HPARTS_SLOTS_MAX) {
         return err_set(err, RC_RANGE, "switch: workers, ports or slots out of range");
     }
-    s = aligned_alloc(64, sizeof(*s));
+    s = calloc(1, sizeof(*s));
     if (!s) {
         return err_set(err, RC_NO_MEMORY, "switch: no memory");
     }
-    memset(s, 0, sizeof(*s));
     s->sizes = *options->sizes;
     s->options = *options;
     s->options.sizes = &s->sizes;
