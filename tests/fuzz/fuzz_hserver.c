@@ -1,7 +1,7 @@
 /* What controllers may send to the software switch's P4Runtime server: kind (1 byte),
  * length (2 bytes) and a message, again and again.  A refused request says why; a write
- * that fails in part has an error for each update; what is read back is what is counted,
- * and each entry of it is found by its key. */
+ * that fails in part has an error for each update; what is read back is what is
+ * counted, and each entry of it is found by its key. */
 #include "agent/gateway/hserver.h"
 #include "proto/rpc/rpc_status.h"
 #include "tests/fuzz/fuzz.h"
@@ -149,8 +149,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     hserver_init(&s, tables);
     for (unsigned i = 0; i < HSWITCH_HALVES; i++) {
         FUZZ_CLAIM(arbiter_join(&s.device[i].arbiter, &stream[i],
-                                (struct election){ true, 0, 1 }, &changed) ==
-                   ARBITER_OK);
+                                (struct election){ true, 0, 1 },
+                                &changed) == ARBITER_OK);
     }
     push(&s, 1);
     while (size >= 3) {
