@@ -352,7 +352,7 @@ static void slot_change(struct alpm *a, const struct alpm_chg *c)
         s->value = c->value;
     } else if (c->op == ALPM_MODIFY) {
         s->value = c->value;
-    } else if (c->op == ALPM_DELETE) {
+    } else {
         r->count--;
         a->routes--;
         memmove(s, s + 1, (r->count - at) * sizeof *s);
@@ -391,7 +391,9 @@ static void change_all(struct alpm *a)
         set_waves(w, &w->touched[i]);
     }
     for (size_t i = 0; i < w->chg_count; i++) {
-        slot_change(a, &w->chgs[i]);
+        if (w->chgs[i].op != ALPM_SAME) {
+            slot_change(a, &w->chgs[i]);
+        }
     }
     /* In the order of keys: a row's own cover is right before it is taken on. */
     for (size_t i = 0; i < w->chg_count; i++) {

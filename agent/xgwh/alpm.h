@@ -102,7 +102,8 @@ enum rc alpm_apply(struct alpm *a, const struct alpm_change *changes, size_t cou
  * rows and carves them anew where that saves rows.  Stops after the neighbourhood that
  * passes `budget` writes, or after looking at some 32 × `budget` routes.  `*ret_done`:
  * a whole round has passed without a gain, and nothing was changed since; calling again
- * then costs nothing.  Needs a few free rows and partitions, which RC_FULL leaves. */
+ * then costs nothing.  Needs a few free rows and partitions, which RC_FULL leaves.
+ * RC_NO_MEMORY: what was written so far stands, and is complete. */
 enum rc alpm_repack(struct alpm *a, uint32_t budget, alpm_sink *sink, void *ctx,
                     struct alpm_cost *cost, bool *ret_done);
 

@@ -8,17 +8,9 @@
  * writes a change, this 10.6 and 1.51, 8 rows from half full on 11.1 and 1.68. */
 #define JOIN_ROWS 6
 
-/* Moves what work's one region holds into its parts. */
-static void region_move(struct alpm *a, struct alpm_out *out)
-{
-    alpm_emit_barrier(out);
-    alpm_move(a, &a->work.regions[0]);
-    alpm_emit_moves(a, out);
-}
-
 /* Carves these rows anew if that takes fewer; what stands in them, and nothing else. */
-static bool region_carve(struct alpm *a, const uint32_t *rows, size_t count,
-                         unsigned cap, struct alpm_out *out)
+static enum rc region_carve(struct alpm *a, const uint32_t *rows, size_t count,
+                            unsigned cap, struct alpm_out *out)
 {
     struct alpm_work *w = &a->work;
     struct alpm_region *region;
@@ -28,23 +20,30 @@ static bool region_carve(struct alpm *a, const uint32_t *rows, size_t count,
     for (size_t i = 0; i < count; i++) {
         routes += a->row[rows[i]].count;
     }
+    if ((routes + cap - 1) / cap >= count) {
+        return RC_OK;
+    }
     alpm_work_clear(w);
-    if ((routes + cap - 1) / cap >= count ||
-        alpm_work_reserve(w, routes, routes + 1, count)) {
-        return false;
+    if (alpm_work_reserve(w, routes, routes + 1, count)) {
+        return RC_NO_MEMORY;
     }
     region = alpm_region_add(a, rows, count);
     alpm_carve(a, region, cap);
     if (region->part_count >= count) {
-        return false;
+        return RC_OK;
     }
     fresh = alpm_move_match(a, region);
-    if (fresh > a->part_free_count || a->rows + region->part_count > a->tcam_max ||
-        alpm_reserve(a, 2 * (size_t)region->part_count, fresh)) {
-        return false;
+    if (fresh > a->part_free_count || a->rows + region->part_count > a->tcam_max) {
+        return RC_OK; /* no room to move in */
     }
-    region_move(a, out);
-    return true;
+    if (alpm_reserve(a, 2 * (size_t)region->part_count, fresh)) {
+        return RC_NO_MEMORY;
+    }
+    a->gained = true;
+    alpm_emit_barrier(out);
+    alpm_move(a, region);
+    alpm_emit_moves(a, out);
+    return RC_OK;
 }
 
 /* `first`, the row above it, and what follows below that one. */
@@ -65,6 +64,7 @@ static size_t neighbourhood(const struct alpm *a, uint32_t first, size_t max,
 
 /* ---- after deletes ---- */
 
+/* Where memory is out, rows stay as they are. */
 static void join_row(struct alpm *a, uint32_t row, struct alpm_out *out)
 {
     uint32_t rows[JOIN_ROWS];
@@ -73,15 +73,15 @@ static void join_row(struct alpm *a, uint32_t row, struct alpm_out *out)
     if (count == 0 && row) {
         rows[0] = alpm_row_above(a, row);
         rows[1] = row;
-        region_carve(a, rows, 2, a->b, out);
+        (void)region_carve(a, rows, 2, a->b, out);
     } else if (count <= 3 * a->b / 8) {
         uint32_t first = row ? row : alpm_row_next(a, row, false);
 
         if (first != ALPM_NONE) {
             /* Some slots stay free, so that the next inserts do not split them again.
              */
-            region_carve(a, rows, neighbourhood(a, first, JOIN_ROWS, rows),
-                         a->b - a->b / 8, out);
+            (void)region_carve(a, rows, neighbourhood(a, first, JOIN_ROWS, rows),
+                               a->b - a->b / 8, out);
         }
     }
 }
@@ -139,7 +139,7 @@ enum rc alpm_repack(struct alpm *a, uint32_t budget, alpm_sink *sink, void *ctx,
             next.w2++; /* the key behind it: any longer one of the same string */
         }
         if (region_carve(a, rows, count, a->b, &out)) {
-            a->gained = true;
+            return RC_NO_MEMORY;
         }
         a->cursor = next;
         look -= look < count ? look : count;

@@ -108,7 +108,8 @@ static void check_form(const struct model *m, const struct phys_write *w)
     if (e->table == PHYS_ROUTE_PART) {
         must(key_field(e, 0) > 0);
         must(key_field(e, 0) < m->sizes->partitions);
-        must(!memcmp(e->mask, "\377\377\377\377\377", 5));
+        must(number(e->mask, 16) == (1u << d->fields[0].bits) - 1);
+        must(number(e->mask + 2, 24) == 0xffffff);
     }
 }
 

@@ -273,6 +273,19 @@ START_TEST(memory_that_runs_out_anywhere_changes_nothing)
             model_write(m, &w.at[i]);
         }
         model_check_entries(m, a);
+        w.count = 0;
+        for (bool done = false; !done;) {
+            allocations_left = round % 3;
+            rc = alpm_repack(a, 50, writes_add, &w, &cost, &done);
+            allocations_left = -1;
+            ck_assert(rc == RC_OK || rc == RC_NO_MEMORY);
+            failed += rc == RC_NO_MEMORY;
+            done |= rc == RC_NO_MEMORY;
+        }
+        for (size_t i = 0; i < w.count; i++) {
+            model_write(m, &w.at[i]);
+        }
+        model_check_entries(m, a);
     }
     ck_assert_uint_gt(failed, 20);
     writes_fini(&w);
