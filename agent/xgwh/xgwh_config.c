@@ -382,6 +382,7 @@ static enum rc configure(struct xgwh *x, const struct xgwh_config *c, bool is_re
         return xgwh_out_of_memory(x, err);
     }
     if (rc != RC_OK) {
+        nc_pool_settle(&x->holds.ncs, &x->plan); /* indexes of members; no writes */
         free(want.at);
         return rc;
     }

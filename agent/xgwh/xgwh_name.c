@@ -472,6 +472,8 @@ static enum rc close_vni(struct naming *n)
     static const uint8_t v4_default[18] = { IP_V4 };
     struct route_item guard = { .scope = PHYS_SCOPE_FALLBACK, .idx = PHYS_CLASS_MISS };
     bool wants = n->look.has_over && !n->look.has_default;
+    /* One half's guard, where the other has a default, waits with that for the row. */
+    bool is_idle = n->look.has_guard && !n->look.has_default;
     enum rc rc = RC_OK;
 
     guard.key[0] = (uint8_t)(n->vni >> 16);
@@ -479,7 +481,7 @@ static enum rc close_vni(struct naming *n)
     guard.key[2] = (uint8_t)n->vni;
     memcpy(guard.key + 3, v4_default, sizeof(v4_default));
     for (unsigned half = 0; rc == RC_OK && half < n->x->halves; half++) {
-        if (half_is_in(n->place, half) && (wants || n->look.has_guard)) {
+        if (half_is_in(n->place, half) && (wants || is_idle)) {
             guard.half = (uint8_t)half;
             rc = repair(&n->repairs, &guard, !wants); /* nothing, if it stands */
         }

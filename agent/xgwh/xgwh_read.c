@@ -383,13 +383,20 @@ static enum rc mirror_all(struct xgwh *x)
 
 /* ---- what is inconsistent in itself ---- */
 
-static void delete_wrong(struct xgwh *x)
+/* First of all: another entry may have to come in the place of one. */
+static enum rc delete_wrong(struct xgwh *x, const struct xgwh_sink *sink)
 {
     const struct entry_list *l = &x->reading->wrong;
+    struct xgwh_cost cost = { 0 };
 
     for (uint32_t i = 0; i < l->count; i++) {
         plan_add(&x->plan, STAGE_ADD, PHYS_DELETE, &l->at[i]);
     }
+    if (x->plan.failed) {
+        return RC_NO_MEMORY;
+    }
+    plan_flush(&x->plan, sink, &cost);
+    return RC_OK;
 }
 
 static bool is_nc_index(const struct holds *h, uint32_t index)
@@ -592,7 +599,6 @@ static enum rc take_over(struct xgwh *x)
     struct reading *r = x->reading;
     enum rc rc = mirror_all(x);
 
-    delete_wrong(x);
     if (rc == RC_OK && !nc_pool_adopted(&r->holds.ncs, &r->found.duplicate)) {
         rc = RC_NO_MEMORY;
     }
@@ -656,7 +662,10 @@ enum rc xgwh_read_end(struct xgwh *x, const struct xgwh_sink *sink,
     }
     plan_reset(&x->plan);
     x->has_meters = false;
-    rc = rebuild(x, &f);
+    rc = delete_wrong(x, sink);
+    if (rc == RC_OK) {
+        rc = rebuild(x, &f);
+    }
     reading_free(x->reading);
     x->reading = NULL;
     if (rc != RC_OK) {

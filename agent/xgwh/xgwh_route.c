@@ -583,8 +583,12 @@ static enum rc sweep_route(struct xgwh *x, uint32_t vni, const struct row *key,
         }
     }
     for (unsigned half = 0; rc == RC_OK && half < x->halves; half++) {
-        if (alpm_get(x->alpm[half], vni, c.route.addr, c.route.len, &old)) {
+        bool had = alpm_get(x->alpm[half], vni, c.route.addr, c.route.len, &old);
+
+        if (had || (!c.is_delete && half_is_in(xgwh_half_of(x, vni), half))) {
             rc = route_changes(x, half, &c, 1, cost);
+        }
+        if (had) {
             count_peers(x, &old, NULL);
             rc = rc == RC_OK ? release(x, &old) : rc;
         }

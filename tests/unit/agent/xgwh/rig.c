@@ -455,11 +455,10 @@ static bool is_refused(const struct rig *r, const struct entry *e)
     return is;
 }
 
-void rig_apply(struct rig *r, const struct entry *rows, const uint8_t *ops,
+void rig_batch(struct rig *r, const struct entry *rows, const uint8_t *ops,
                unsigned count)
 {
     struct xgwh_sink sink = rig_sink(r);
-    struct model after = { 0 };
     struct batch_writer w;
     struct blob *b;
     struct err err = { 0 };
@@ -477,6 +476,19 @@ void rig_apply(struct rig *r, const struct entry *rows, const uint8_t *ops,
     ck_assert_uint_eq(r->cost.writes, r->writes.count + r->writes.meter_count);
     blob_unref(b);
     batch_writer_fini(&w);
+}
+
+void rig_change(struct rig *r, const struct entry *e, uint8_t op)
+{
+    rig_batch(r, e, &op, 1);
+}
+
+void rig_apply(struct rig *r, const struct entry *rows, const uint8_t *ops,
+               unsigned count)
+{
+    struct model after = { 0 };
+
+    rig_batch(r, rows, ops, count);
     for (unsigned i = 0; i < r->model.count; i++) {
         model_put(&after, &r->model.at[i]);
     }
@@ -612,6 +624,52 @@ void rig_read(struct rig *r, struct xgwh *x, struct xgwh_findings *ret)
     ck_assert_int_eq(xgwh_read_end(x, &sink, ret, NULL), RC_OK);
     ck_assert_uint_eq(ret->entries, count);
     free(all);
+}
+
+/* ---- rows as they are told ---- */
+
+struct told {
+    uint64_t last; /* VNI and table */
+    struct table_set *set;
+    unsigned batches;
+};
+
+static void take_rows(void *ctx, const uint8_t *batch, size_t len)
+{
+    struct told *t = ctx;
+    struct batch_reader r = batch_reader_of(batch, len);
+    struct batch_run run;
+    uint32_t count;
+    uint32_t index;
+
+    t->batches++;
+    ck_assert_int_eq(batch_check(batch, len, false, &count, &index, NULL), RC_OK);
+    while (batch_next(&r, &run)) {
+        uint64_t at = (uint64_t)run.vni << 8 | run.table;
+
+        ck_assert_uint_eq(run.op, BATCH_PUT);
+        ck_assert_uint_ge(at, t->last);
+        t->last = at;
+    }
+    ck_assert_int_eq(table_set_apply(t->set, batch, len, NULL, NULL, NULL), RC_OK);
+}
+
+void rig_check_rows_told(struct rig *r)
+{
+    struct told t = { .set = table_set_new() };
+    const struct tree_node root = { 0 };
+
+    ck_assert_int_eq(xgwh_rows(r->x, take_rows, &t), RC_OK);
+    ck_assert_uint_gt(t.batches, 0);
+    for (int table = 0; table < TABLE_COUNT; table++) {
+        struct digest a = table_set_digest(t.set, (enum table_id)table, root);
+        struct digest b =
+            table_set_digest(xgwh_tables(r->x), (enum table_id)table, root);
+
+        ck_assert_uint_eq(a.sum, b.sum);
+        ck_assert_uint_eq(a.count, b.count);
+    }
+    table_set_free(t.set);
 }
 
 /* ---- rows from text ---- */

@@ -61,6 +61,13 @@ void rig_apply(struct rig *r, const struct entry *rows, const uint8_t *ops,
 void rig_put(struct rig *r, const struct entry *e);
 void rig_delete(struct rig *r, const struct entry *e);
 
+/* Into xgwh alone; r->writes and r->exceptions are left to the caller. */
+void rig_batch(struct rig *r, const struct entry *rows, const uint8_t *ops,
+               unsigned count);
+void rig_change(struct rig *r, const struct entry *e, uint8_t op);
+/* xgwh_rows() tells what xgwh_tables() holds, in order. */
+void rig_check_rows_told(struct rig *r);
+
 /* Carries out r->writes; the model must not change with it. */
 void rig_follow(struct rig *r);
 
