@@ -91,8 +91,8 @@ void rest_get_status(struct rest_request *r)
 
 static json_t *hop_json(const struct trace_hop *hop)
 {
-    static const char *const kinds[] = { "tenant", "route", "vm_nc", "forward",
-                                         "drop" };
+    static const char *const kinds[] = { "tenant",  "route", "vm_nc",
+                                         "forward", "drop",  "fallback" };
     json_t *json = json_pack("{s:s, s:i, s:s, s:s}", "kind", kinds[hop->kind], "vni",
                              (int)hop->vni, "cluster", hop->cluster, "note", hop->note);
 
@@ -100,7 +100,7 @@ static json_t *hop_json(const struct trace_hop *hop)
         json_object_set_new(json, "outer_dst", rest_ip_json(&hop->outer_dst));
     } else if (hop->kind == TRACE_DROP) {
         json_object_set_new(json, "reason", json_string(hop->reason));
-    } else {
+    } else if (hop->kind != TRACE_FALLBACK) {
         struct buf text = BUF_INIT;
 
         entry_print_json(&hop->entry, ENTRY_PUT, &text);

@@ -297,8 +297,7 @@ static bool write_gaps(struct checkpoint *k, struct writing *w)
  * again in the next slice. */
 static struct map_slot *next_slot(struct core *c, bool *ret_more)
 {
-    const uint32_t mask =
-        1u << TABLE_TENANT | 1u << TABLE_VXLAN_ROUTE | 1u << TABLE_VM_NC;
+    const uint32_t mask = INTENT_TABLES;
     struct checkpoint *k = &c->checkpoint;
     struct map_slot *slot;
 
@@ -328,8 +327,7 @@ static struct map_slot *next_slot(struct core *c, bool *ret_more)
 static void begin_round(struct core *c)
 {
     struct checkpoint *k = &c->checkpoint;
-    const uint32_t mask =
-        1u << TABLE_TENANT | 1u << TABLE_VXLAN_ROUTE | 1u << TABLE_VM_NC;
+    const uint32_t mask = INTENT_TABLES;
 
     k->round = k->dirty;
     k->dirty = (struct map){ 0 };

@@ -14,6 +14,8 @@ static void pending_free(struct pending *p)
     }
     if (p->command.kind == COMMAND_PUT_REGION) {
         free((struct region *)p->command.region);
+    } else if (p->command.kind == COMMAND_PUT_POLICY) {
+        free((struct policy *)p->command.policy);
     }
     change_list_fini(&p->changes);
     object_change_fini(&p->object);
@@ -56,6 +58,16 @@ void queue_add(struct core *c, const struct command *cmd)
         }
         *copy = *cmd->region;
         p->command.region = copy;
+    } else if (cmd->kind == COMMAND_PUT_POLICY) {
+        struct policy *copy = malloc(sizeof(*copy));
+
+        if (!copy) {
+            free(p);
+            refuse(c, cmd, RC_NO_MEMORY, "out of memory");
+            return;
+        }
+        *copy = *cmd->policy;
+        p->command.policy = copy;
     }
     if (c->queue.tail) {
         c->queue.tail->next = p;

@@ -73,6 +73,8 @@ static void commit_change(struct core *c, uint64_t revision, uint64_t tag,
     }
     if (ch->table == TABLE_VXLAN_ROUTE) {
         peer_index_update(&c->peers, ch->vni, ch->before, ch->after);
+    } else if (ch->table == TABLE_VM_NC) {
+        resident_note_vms(c, ch->vni, ch->before, ch->after);
     }
     slot = core_need(map_add(&c->revisions, ch->vni));
     slot->a = revision;
@@ -108,7 +110,7 @@ void commit_object(struct core *c, uint64_t revision, const struct object_change
     switch (ch->kind) {
     case COMMAND_PUT_CLUSTER:
         if (!old) {
-            group_add(c, ch->cluster.name);
+            group_add(c, ch->cluster.name, ch->cluster.kind);
         } else if (!same_vips(&before, &ch->cluster)) {
             project_cluster(c, revision, group_find(c, ch->cluster.name));
         }
@@ -121,6 +123,9 @@ void commit_object(struct core *c, uint64_t revision, const struct object_change
         break;
     case COMMAND_DELETE_NODE:
         device_remove(c, ch->name);
+        break;
+    case COMMAND_PUT_POLICY:
+        project_policy(c, revision);
         break;
     default:
         break;
@@ -172,6 +177,11 @@ static bool foreign_object(const struct store_kv *kv, struct object_change *ret)
         ret->region = core_need(calloc(1, sizeof(*ret->region)));
         ret->kind = COMMAND_PUT_REGION;
         return !region_unpack(kv->value->data, kv->value->len, ret->region, &err);
+    }
+    if (strcmp(text, "/o/policy") == 0 && kv->value) {
+        ret->policy = core_need(calloc(1, sizeof(*ret->policy)));
+        ret->kind = COMMAND_PUT_POLICY;
+        return !policy_unpack(kv->value->data, kv->value->len, ret->policy, &err);
     }
     if (strncmp(text, "/o/cluster/", 11) == 0) {
         ret->kind = kv->value ? COMMAND_PUT_CLUSTER : COMMAND_DELETE_CLUSTER;

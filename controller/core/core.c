@@ -65,6 +65,7 @@ void core_free(struct core *c)
     peer_index_fini(&c->tip_peers);
     peer_index_fini(&c->peers);
     map_fini(&c->tip_homes);
+    map_fini(&c->v6_macs);
     map_fini(&c->revisions);
     objects_fini(&c->objects);
     objects_fini(&c->tip_objects);
@@ -248,10 +249,11 @@ static void store_event(struct core *c, const struct store_event *ev)
 static void work(struct core *c)
 {
     static bool (*const slices[])(struct core *) = { queue_work, sessions_pump,
-                                                     checkpoint_work };
+                                                     checkpoint_work, project_work };
+    enum { SLICES = sizeof(slices) / sizeof(slices[0]) };
 
-    for (unsigned i = 0; i < 3; i++) {
-        if (slices[c->turn++ % 3](c)) {
+    for (unsigned i = 0; i < SLICES; i++) {
+        if (slices[c->turn++ % SLICES](c)) {
             return;
         }
     }
@@ -325,7 +327,7 @@ void core_step(struct core *c, uint64_t now_ms, uint64_t unix_ms,
 bool core_has_work(const struct core *c)
 {
     return queue_has_work(c) || (c->phase == PHASE_SERVING && sessions_have_work(c)) ||
-           checkpoint_has_work(c);
+           checkpoint_has_work(c) || project_has_work(c);
 }
 
 uint64_t core_next_wake(const struct core *c)

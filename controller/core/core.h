@@ -51,6 +51,7 @@ enum command_kind {
     COMMAND_DELETE_CLUSTER, /* CONFLICT while tenants or nodes name it */
     COMMAND_PUT_NODE,
     COMMAND_DELETE_NODE,
+    COMMAND_PUT_POLICY,
     COMMAND_WAIT, /* answer when `wait.revision` is applied */
 };
 
@@ -74,6 +75,7 @@ struct command {
             uint64_t import_next_line;
         } entries;
         const struct region *region; /* large, so borrowed */
+        const struct policy *policy; /* the same */
         struct cluster cluster;
         struct node node;
         char name[64]; /* deletes */
@@ -187,6 +189,10 @@ uint64_t core_revision(const struct core *c);
 
 const struct region *core_region(const struct core *c); /* null before the first put */
 
+const struct policy *core_policy(const struct core *c); /* the default before a put */
+/* What XGW-H nodes hold does not follow the policy yet: it is being worked on. */
+bool core_policy_is_pending(const struct core *c);
+
 /* Objects in name order; null behind the last. */
 const struct cluster *core_cluster_at(const struct core *c, uint32_t index);
 const struct cluster *core_cluster_find(const struct core *c, const char *name);
@@ -243,8 +249,9 @@ enum trace_kind {
     TRACE_TENANT, /* the VNI's tenant and home */
     TRACE_ROUTE,  /* the entry that decides in `vni` */
     TRACE_VM_NC,
-    TRACE_FORWARD, /* final outer destination and VNI */
-    TRACE_DROP,    /* with the reason's name, as the data plane counts it */
+    TRACE_FORWARD,  /* final outer destination and VNI */
+    TRACE_DROP,     /* with the reason's name, as the data plane counts it */
+    TRACE_FALLBACK, /* from XGW-H to the cluster behind it, which starts over */
 };
 struct trace_hop {
     enum trace_kind kind;
@@ -255,6 +262,6 @@ struct trace_hop {
     char reason[32];                    /* DROP */
     char note[160];                     /* one sentence for people */
 };
-#define TRACE_HOPS_MAX 16
+#define TRACE_HOPS_MAX 32 /* a chain of 4 VNIs, each on XGW-H and on XGW-x86 */
 uint32_t core_trace(const struct core *c, uint32_t vni, const struct ip *dst,
                     struct trace_hop ret[TRACE_HOPS_MAX]);

@@ -37,6 +37,15 @@ static inline void core_must(bool done)
     }
 }
 
+/* What the API puts: all but the derived `vni`.  And of these, what belongs to a tenant
+ * and goes with it. */
+#define INTENT_TABLES                                                                  \
+    (1u << TABLE_TENANT | 1u << TABLE_VXLAN_ROUTE | 1u << TABLE_VM_NC |                \
+     1u << TABLE_ACL | 1u << TABLE_METER)
+static const enum table_id owned_tables[] = { TABLE_VXLAN_ROUTE, TABLE_VM_NC, TABLE_ACL,
+                                              TABLE_METER };
+enum { OWNED_TABLES = sizeof(owned_tables) / sizeof(owned_tables[0]) };
+
 static inline uint64_t row_set_key(uint32_t vni, uint8_t table)
 {
     return (uint64_t)vni << 8 | table;
@@ -59,6 +68,8 @@ struct objects {
     bool has_region;
     struct region region;
     uint64_t region_revision;
+    struct policy policy; /* all zero: the default */
+    uint64_t policy_revision;
     struct cluster *clusters; /* sorted by name */
     uint64_t *cluster_revisions;
     uint32_t cluster_count;
@@ -73,6 +84,7 @@ struct object_change {
     enum command_kind kind; /* PUT_… or DELETE_…; COMMAND_ENTRIES: none */
     union {
         struct region *region; /* owned */
+        struct policy *policy; /* owned */
         struct cluster cluster;
         struct node node;
         char name[64];
@@ -95,7 +107,7 @@ enum rc object_evaluate(struct core *c, const struct command *cmd,
                         struct object_change *ret, struct blob **ret_value,
                         bool *ret_same, struct err *err);
 enum rc object_load(struct core *c, const struct store_kv *kv, struct err *err);
-const char *object_kind(enum command_kind kind); /* "region", "cluster", "node" */
+const char *object_kind(enum command_kind kind); /* "region", "cluster", … */
 const char *object_change_name(const struct object_change *ch);
 
 /* ---- peers.c: peer routes by VNI, in both directions ---- */
@@ -281,12 +293,15 @@ void results_commit(struct core *c, const struct command *cmd, uint64_t revision
                     const struct change_list *l);
 bool command_is_import(const struct command *cmd);
 
-/* ---- project.c: intent to each group's desired set ---- */
+/* ---- groups.c ---- */
 
 struct session;
 
+enum group_kind { GROUP_X86, GROUP_H, GROUP_KINDS };
+
 struct group {
     char name[CLUSTER_NAME_MAX + 1];
+    uint8_t kind; /* enum group_kind */
     struct table_set *desired;
     uint64_t revision; /* of its last change */
     uint32_t session_count;
@@ -295,15 +310,56 @@ struct group {
     struct batch_writer writer;
 };
 
+/* Where a tenant is at home: one group of each kind; null: none. */
+struct homes {
+    struct group *of[GROUP_KINDS];
+};
+
 struct group *group_find(const struct core *c, const char *name);
-void group_add(struct core *c, const char *name);
+void group_add(struct core *c, const char *name, unsigned cluster_kind);
 void group_remove(struct core *c, const char *name);
-struct group *group_of_vni(const struct core *c, uint32_t vni); /* committed */
+void groups_fini(struct core *c);
+/* Committed. */
+struct homes homes_of_vni(const struct core *c, uint32_t vni);
+struct homes homes_of_tenant(const struct core *c, const struct rows *tenant);
+/* Where others send this tenant's traffic: the XGW-H home, else the x86 one. */
+struct group *homes_steering(const struct homes *h);
+
+/* ---- project.c: intent to each group's desired set ---- */
+
 void project_changes(struct core *c, uint64_t revision, const struct change_list *l);
 /* The cluster's addresses changed: all that peers to its tenants is derived again. */
 void project_cluster(struct core *c, uint64_t revision, struct group *g);
+/* The policy changed: every tenant of XGW-H is projected again, in slices. */
+void project_policy(struct core *c, uint64_t revision);
+bool project_work(struct core *c);
+bool project_has_work(const struct core *c);
+/* Whether the group lacks something of the state as of `revision`. */
+bool project_is_behind(const struct core *c, const struct group *g, uint64_t revision);
 void project_all(struct core *c); /* while starting */
-void groups_fini(struct core *c);
+
+#define DERIVED_MAX 21 /* scope, tag, endpoint, VNI */
+/* The value of a route to `peer`, whose steering group is `home`; its length. */
+uint8_t derived_pack(const struct core *c, const struct group *home, uint32_t peer,
+                     uint8_t value[DERIVED_MAX]);
+
+/* ---- resident.c: which of a tenant's rows an XGW-H group holds ---- */
+
+/* From scratch; gives a reference. */
+struct rows *resident_routes(const struct core *c, uint32_t vni, const struct group *g);
+struct rows *resident_vms(const struct core *c, uint32_t vni);
+/* The same from `have`, which was right before the change, if the rules stayed. */
+struct rows *resident_vms_changed(const struct core *c, struct rows *have,
+                                  const struct table_change *ch);
+/* No row that the route change puts is left off, replaced or derived. */
+bool resident_is_plain(const struct core *c, const struct group *g,
+                       const struct table_change *ch);
+/* Keeps `v6_macs`, before anything of the commit is projected. */
+void resident_note_vms(struct core *c, uint32_t vni, const struct rows *before,
+                       const struct rows *after);
+void resident_forget(struct core *c, uint32_t vni); /* the tenant is gone */
+/* By this commit all IPv6 VM-NC entries of the VNI became resident, or none. */
+bool resident_v6_turned(const struct core *c, uint32_t vni);
 
 /* ---- checkpoint.c ---- */
 
@@ -485,6 +541,13 @@ struct core {
 
     struct group **groups; /* sorted by name */
     uint32_t group_count;
+    struct {
+        uint32_t next_vni; /* 0: nothing to do */
+        uint64_t revision;
+    } policy_job;
+    /* VNI → a: IPv6 VM-NC entries with a MAC, b: revision when that became or ceased to
+     * be 0; committed */
+    struct map v6_macs;
     struct device **devices; /* sorted by name */
     uint32_t device_count;
     bool suspects_itself; /* more than half of the nodes are lost */

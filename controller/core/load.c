@@ -206,8 +206,7 @@ void load_kvs(struct core *c, const struct store_kv *kvs, uint32_t count)
 /* Counts, digests and indices of what was loaded. */
 static enum rc index_tip(struct core *c, struct err *err)
 {
-    const uint32_t mask =
-        1u << TABLE_TENANT | 1u << TABLE_VXLAN_ROUTE | 1u << TABLE_VM_NC;
+    const uint32_t mask = INTENT_TABLES;
     const struct tree_node root = { 0 };
     uint32_t vni = table_set_next(c->tip, VNI_MIN, mask);
 
@@ -223,7 +222,7 @@ static enum rc index_tip(struct core *c, struct err *err)
         struct table_change ch = { vni, TABLE_TENANT, NULL, tenant, { 0 } };
         struct change_list one = { &ch, 1, 1 };
 
-        if (!tenant || !group_of_vni(c, vni)) {
+        if (!tenant || !homes_of_vni(c, vni).of[GROUP_X86]) {
             return err_set(err, RC_INVALID, "vni %u: entries without a %s", vni,
                            tenant ? "cluster" : "tenant");
         }
@@ -232,6 +231,7 @@ static enum rc index_tip(struct core *c, struct err *err)
             peer_index_update(&c->tip_peers, vni, NULL, routes);
             peer_index_update(&c->peers, vni, NULL, routes);
         }
+        resident_note_vms(c, vni, NULL, table_set_rows(c->tip, vni, TABLE_VM_NC));
         vni = vni < VNI_MAX ? table_set_next(c->tip, vni + 1, mask) : 0;
     }
     return RC_OK;
@@ -276,7 +276,7 @@ void load_ready(struct core *c, uint64_t revision)
     }
     core_must(objects_copy(&c->objects, &c->tip_objects));
     for (uint32_t i = 0; i < c->objects.cluster_count; i++) {
-        group_add(c, c->objects.clusters[i].name);
+        group_add(c, c->objects.clusters[i].name, c->objects.clusters[i].kind);
     }
     for (uint32_t i = 0; i < c->objects.node_count; i++) {
         device_add(c, c->objects.nodes[i].name);

@@ -4,7 +4,7 @@
 static const char *const kinds[] = {
     [COMMAND_PUT_REGION] = "region",      [COMMAND_PUT_CLUSTER] = "cluster",
     [COMMAND_DELETE_CLUSTER] = "cluster", [COMMAND_PUT_NODE] = "node",
-    [COMMAND_DELETE_NODE] = "node",
+    [COMMAND_DELETE_NODE] = "node",       [COMMAND_PUT_POLICY] = "policy",
 };
 
 const char *object_kind(enum command_kind kind)
@@ -31,6 +31,8 @@ void object_change_fini(struct object_change *ch)
 {
     if (ch->kind == COMMAND_PUT_REGION) {
         free(ch->region);
+    } else if (ch->kind == COMMAND_PUT_POLICY) {
+        free(ch->policy);
     }
     ch->kind = COMMAND_ENTRIES;
 }
@@ -118,6 +120,9 @@ uint64_t objects_revision(const struct objects *o, const char *kind, const char 
     if (strcmp(kind, "region") == 0) {
         return o->has_region ? o->region_revision : 0;
     }
+    if (strcmp(kind, "policy") == 0) {
+        return o->policy_revision;
+    }
     if (strcmp(kind, "cluster") == 0) {
         at = cluster_search(o, name, &found);
         return found ? o->cluster_revisions[at] : 0;
@@ -177,6 +182,10 @@ bool objects_apply(struct objects *o, const struct object_change *ch, uint64_t r
         o->has_region = true;
         o->region = *ch->region;
         o->region_revision = revision;
+        break;
+    case COMMAND_PUT_POLICY:
+        o->policy = *ch->policy;
+        o->policy_revision = revision;
         break;
     case COMMAND_PUT_CLUSTER:
     case COMMAND_DELETE_CLUSTER:
@@ -247,6 +256,29 @@ static enum rc check_address(const struct objects *o, const struct ip *ip,
                      "%s: %s is an address of %s", self, text, owner);
 }
 
+static enum rc check_backing(const struct core *c, const struct cluster *x,
+                             const struct cluster *old, struct err *err)
+{
+    const struct cluster *backing = objects_cluster(&c->tip_objects, x->backing);
+    struct map_slot *slot = map_find(&c->tip_homes, text_hash(x->name));
+
+    if (x->kind != CLUSTER_XGW_H) {
+        return RC_OK;
+    }
+    if (!backing || backing->kind != CLUSTER_X86) {
+        return err_field(err, RC_INVALID, "backing", "unknown_cluster",
+                         "cluster %s: there is no x86 cluster '%s'", x->name,
+                         x->backing);
+    }
+    if (old && strcmp(old->backing, x->backing) != 0 && slot && slot->a > 0) {
+        return err_field(err, RC_CONFLICT, "backing", "cluster_in_use",
+                         "cluster %s: it is the home of %llu tenants, whose x86 home "
+                         "is %s: move them first",
+                         x->name, (unsigned long long)slot->a, old->backing);
+    }
+    return RC_OK;
+}
+
 static enum rc check_cluster(const struct core *c, const struct cluster *x,
                              struct err *err)
 {
@@ -261,7 +293,8 @@ static enum rc check_cluster(const struct core *c, const struct cluster *x,
         return err_field(err, RC_CONFLICT, "kind", "kind_is_fixed",
                          "cluster %s: its kind cannot change", x->name);
     }
-    rc = check_address(o, &x->vip_v4, "vip_v4", x->name, false, err);
+    rc = check_backing(c, x, old, err);
+    rc = rc ? rc : check_address(o, &x->vip_v4, "vip_v4", x->name, false, err);
     return rc ? rc : check_address(o, &x->vip_v6, "vip_v6", x->name, false, err);
 }
 
@@ -303,6 +336,12 @@ static enum rc check_delete_cluster(const struct core *c, const char *name,
                          "cluster %s is the home of %llu tenants", name,
                          (unsigned long long)slot->a);
     }
+    for (uint32_t i = 0; i < o->cluster_count; i++) {
+        if (strcmp(o->clusters[i].backing, name) == 0) {
+            return err_field(err, RC_CONFLICT, "name", "cluster_in_use",
+                             "cluster %s: backs cluster %s", name, o->clusters[i].name);
+        }
+    }
     for (uint32_t i = 0; i < o->node_count; i++) {
         if (strcmp(o->nodes[i].cluster, name) == 0) {
             return err_field(err, RC_CONFLICT, "name", "cluster_in_use",
@@ -325,6 +364,9 @@ static void pack_object(const struct core *c, const struct object_change *ch,
         if (!is_old || o->has_region) {
             region_pack(is_old ? &o->region : ch->region, to);
         }
+        break;
+    case COMMAND_PUT_POLICY:
+        policy_pack(is_old ? &o->policy : ch->policy, to);
         break;
     case COMMAND_PUT_CLUSTER:
         cluster = is_old ? objects_cluster(o, ch->cluster.name) : &ch->cluster;
@@ -382,6 +424,16 @@ static enum rc check_object(struct core *c, const struct command *cmd,
         }
         if (!rc) {
             *ret->region = *cmd->region;
+        }
+        return rc;
+    case COMMAND_PUT_POLICY:
+        rc = policy_check(cmd->policy, err);
+        ret->policy = rc ? NULL : malloc(sizeof(*ret->policy));
+        if (!rc && !ret->policy) {
+            return err_set(err, RC_NO_MEMORY, "out of memory");
+        }
+        if (!rc) {
+            *ret->policy = *cmd->policy;
         }
         return rc;
     case COMMAND_PUT_CLUSTER:
@@ -444,6 +496,10 @@ enum rc object_load(struct core *c, const struct store_kv *kv, struct err *err)
         ch.kind = COMMAND_PUT_REGION;
         ch.region = core_need(calloc(1, sizeof(*ch.region)));
         rc = region_unpack(v->data, v->len, ch.region, err);
+    } else if (strcmp(text, "/o/policy") == 0) {
+        ch.kind = COMMAND_PUT_POLICY;
+        ch.policy = core_need(calloc(1, sizeof(*ch.policy)));
+        rc = policy_unpack(v->data, v->len, ch.policy, err);
     } else if (strncmp(text, "/o/cluster/", 11) == 0) {
         ch.kind = COMMAND_PUT_CLUSTER;
         rc = cluster_unpack(v->data, v->len, &ch.cluster, err);

@@ -1,126 +1,45 @@
 /*
  * project: each group's desired set, a pure function of intent and objects.
  *
- *   tenant       → vni row of the home group, with its flags
- *   vxlan_route  → itself; but a peer whose home is another group becomes `derived`:
- *                  that group's VIP (v4 if it has one) and the peer's VNI
- *   vm_nc        → itself
+ *                x86                                XGW-H: of its closed part
+ * (resident.c) tenant       → vni row with its flags           and `acl` where it has
+ * rules, and the half: the VNI's lowest bit vxlan_route  → itself; but a peer whose
+ * home of this kind is another group becomes `derived`: the peer's steering address
+ * (its XGW-H home's VIP, else the x86 one's; v4 if it has one) and its VNI vm_nc →
+ * itself                           those that it can express acl, meter   nothing →
+ * themselves
  *
  * Rows that come out unchanged are shared, not copied.
+ *
+ * Order.  Within a tenant every prefix of what a device is sent is safe: VM-NC, rules
+ * and meter come before the routes and leave after them; of routes the longest come
+ * first and leave last, so that a `fallback` stands before what would cover it; the
+ * `vni` row comes last and leaves first.  (A reconnecting device that lacks more than
+ * was sent meanwhile is repaired in the order of digests; until then it forwards by a
+ * mixture of old and new, like every kind.)
+ *
+ * A new policy concerns all tenants with an XGW-H home: they are projected again in
+ * slices.  Until then a group misses what it should hold (waits.c, reads.c).
  */
 #include "controller/core/core_internal.h"
 
-/* ---- groups ---- */
+/* Devices' tables in the order in which a tenant's come. */
+static const enum table_id in_order[] = { TABLE_VM_NC, TABLE_ACL, TABLE_METER,
+                                          TABLE_VXLAN_ROUTE, TABLE_VNI };
 
-static const char *group_name(const void *element)
-{
-    return (*(struct group *const *)element)->name;
-}
+enum { TABLES = sizeof(in_order) / sizeof(in_order[0]) };
 
-static uint32_t group_search(const struct core *c, const char *name, bool *ret_found)
-{
-    return names_search(c->groups, c->group_count, sizeof(*c->groups), group_name, name,
-                        ret_found);
-}
-
-struct group *group_find(const struct core *c, const char *name)
-{
-    bool found;
-    uint32_t at = group_search(c, name, &found);
-
-    return found ? c->groups[at] : NULL;
-}
-
-void group_add(struct core *c, const char *name)
-{
-    bool found;
-    uint32_t at = group_search(c, name, &found);
-    struct group *g;
-
-    if (found) {
-        return;
-    }
-    g = core_need(calloc(1, sizeof(*g)));
-    memcpy(g->name, name, strnlen(name, sizeof(g->name) - 1));
-    g->desired = core_need(table_set_new());
-    g->revision = c->revision;
-    batch_writer_init(&g->writer);
-    c->groups = core_need(realloc(c->groups, (c->group_count + 1) * sizeof(void *)));
-    memmove(&c->groups[at + 1], &c->groups[at], (c->group_count - at) * sizeof(void *));
-    c->groups[at] = g;
-    c->group_count++;
-}
-
-static void group_free(struct group *g)
-{
-    table_set_free(g->desired);
-    batch_writer_fini(&g->writer);
-    free(g);
-}
-
-void group_remove(struct core *c, const char *name)
-{
-    bool found;
-    uint32_t at = group_search(c, name, &found);
-
-    if (!found) {
-        return;
-    }
-    sessions_close_group(c, c->groups[at], "its cluster was deleted");
-    group_free(c->groups[at]);
-    c->group_count--;
-    memmove(&c->groups[at], &c->groups[at + 1], (c->group_count - at) * sizeof(void *));
-}
-
-void groups_fini(struct core *c)
-{
-    for (uint32_t i = 0; i < c->group_count; i++) {
-        group_free(c->groups[i]);
-    }
-    free(c->groups);
-    c->groups = NULL;
-    c->group_count = 0;
-}
-
-bool tenant_row_of(const struct rows *rows, struct tenant_row *ret)
-{
-    struct rows_iter it = rows_begin(rows, TABLE_TENANT);
-    struct row row;
-
-    if (!rows || !rows_next(&it, &row) || row.value_len < 3) {
-        return false;
-    }
-    ret->flags = row.value[0];
-    ret->cluster_len = row.value[1];
-    ret->cluster = (const char *)row.value + 2;
-    ret->name_len = row.value[2 + ret->cluster_len];
-    ret->name = ret->cluster + ret->cluster_len + 1;
-    ret->h_home_len = (uint8_t)ret->name[ret->name_len];
-    ret->h_home = ret->name + ret->name_len + 1;
-    return true;
-}
-
-static struct group *group_of_tenant(const struct core *c, const struct rows *tenant)
-{
-    struct tenant_row row;
-    char name[CLUSTER_NAME_MAX + 1];
-
-    if (!tenant_row_of(tenant, &row)) {
-        return NULL;
-    }
-    memcpy(name, row.cluster, row.cluster_len);
-    name[row.cluster_len] = '\0';
-    return group_find(c, name);
-}
-
-struct group *group_of_vni(const struct core *c, uint32_t vni)
-{
-    return group_of_tenant(c, committed_rows(c, vni, TABLE_TENANT));
-}
+/* What a kind of group holds. */
+static const uint32_t kind_tables[GROUP_KINDS] = {
+    [GROUP_X86] = 1u << TABLE_VM_NC | 1u << TABLE_VXLAN_ROUTE | 1u << TABLE_VNI,
+    [GROUP_H] = 1u << TABLE_VM_NC | 1u << TABLE_VXLAN_ROUTE | 1u << TABLE_VNI |
+                1u << TABLE_ACL | 1u << TABLE_METER,
+};
 
 /* ---- rows ---- */
 
-static struct rows *project_vni(const struct rows *tenant, uint32_t vni)
+static struct rows *project_vni(const struct core *c, uint32_t vni,
+                                const struct group *g)
 {
     struct tenant_row row;
     struct rows_step step = { 0 };
@@ -128,23 +47,25 @@ static struct rows *project_vni(const struct rows *tenant, uint32_t vni)
     struct rows *made;
     uint8_t value[2] = { 0 };
 
-    if (!tenant_row_of(tenant, &row)) {
+    if (!tenant_row_of(committed_rows(c, vni, TABLE_TENANT), &row)) {
         return NULL;
     }
     value[0] = row.flags;
+    if (g->kind == GROUP_H) {
+        value[0] |= committed_rows(c, vni, TABLE_ACL) ? VNI_ACL : 0;
+        value[1] = vni % 2 ? VNI_HALF_1 : VNI_HALF_0; /* until placement assigns it */
+    }
     step.row = (struct row){ .key = value, .value = value, .value_len = sizeof(value) };
     core_must(!rows_edit(NULL, TABLE_VNI, vni, &step, 1, &made, &counts));
     return made;
 }
 
-/* Room of a derived value: scope, tag, endpoint, VNI. */
-#define DERIVED_MAX 21
-
-static uint8_t derive(const struct core *c, const struct group *home, uint32_t peer,
-                      uint8_t value[DERIVED_MAX])
+uint8_t derived_pack(const struct core *c, const struct group *home, uint32_t peer,
+                     uint8_t value[DERIVED_MAX])
 {
     const struct cluster *cluster = objects_cluster(&c->objects, home->name);
-    const struct ip *vip = cluster->vip_v4.family ? &cluster->vip_v4 : &cluster->vip_v6;
+    const struct ip *vip =
+        cluster->vip_v4.family != IP_NONE ? &cluster->vip_v4 : &cluster->vip_v6;
     unsigned size = ip_size(vip);
 
     value[0] = SCOPE_DERIVED;
@@ -156,9 +77,8 @@ static uint8_t derive(const struct core *c, const struct group *home, uint32_t p
     return (uint8_t)(5 + size);
 }
 
-/* The committed routes of `vni` as group `g` holds them.  One reference. */
-static struct rows *project_routes(const struct core *c, uint32_t vni,
-                                   const struct group *g)
+static struct rows *routes_with_derived(const struct core *c, uint32_t vni,
+                                        const struct group *g)
 {
     struct rows *routes = committed_rows(c, vni, TABLE_VXLAN_ROUTE);
     struct rows *out = table_set_rows(c->peers.out, vni, TABLE_VXLAN_ROUTE);
@@ -177,11 +97,12 @@ static struct rows *project_routes(const struct core *c, uint32_t vni,
     values = core_need(malloc(rows_count(out) * sizeof(*values)));
     while (rows_next(&it, &row)) {
         uint32_t peer = row_peer(&row);
-        const struct group *home = group_of_vni(c, peer);
+        struct homes homes = homes_of_vni(c, peer);
 
-        if (home && home != g) {
+        if (homes.of[GROUP_X86] && homes.of[GROUP_X86] != g) {
             steps[count].row = row;
-            steps[count].row.value_len = derive(c, home, peer, values[count]);
+            steps[count].row.value_len =
+                derived_pack(c, homes_steering(&homes), peer, values[count]);
             steps[count].row.value = values[count];
             count++;
         }
@@ -197,14 +118,43 @@ static struct rows *project_routes(const struct core *c, uint32_t vni,
     return made;
 }
 
+/* `ch`: all that changed of this table since it was projected last; null: not known. */
+static struct rows *project_routes(const struct core *c, uint32_t vni,
+                                   const struct group *g, const struct table_change *ch)
+{
+    struct rows *have = table_set_rows(g->desired, vni, TABLE_VXLAN_ROUTE);
+
+    if (g->kind == GROUP_X86) {
+        return routes_with_derived(c, vni, g);
+    }
+    if (ch && have == ch->before && resident_is_plain(c, g, ch)) {
+        return rows_ref(ch->after);
+    }
+    return resident_routes(c, vni, g);
+}
+
+static struct rows *project_vms(const struct core *c, uint32_t vni,
+                                const struct group *g, const struct table_change *ch)
+{
+    if (g->kind == GROUP_X86) {
+        return rows_ref(committed_rows(c, vni, TABLE_VM_NC));
+    }
+    return ch ? resident_vms_changed(c, table_set_rows(g->desired, vni, TABLE_VM_NC),
+                                     ch)
+              : resident_vms(c, vni);
+}
+
 static struct rows *project_rows(const struct core *c, uint32_t vni,
-                                 enum table_id table, const struct group *g)
+                                 enum table_id table, const struct group *g,
+                                 const struct table_change *ch)
 {
     switch (table) {
     case TABLE_VNI:
-        return project_vni(committed_rows(c, vni, TABLE_TENANT), vni);
+        return project_vni(c, vni, g);
     case TABLE_VXLAN_ROUTE:
-        return project_routes(c, vni, g);
+        return project_routes(c, vni, g, ch);
+    case TABLE_VM_NC:
+        return project_vms(c, vni, g, ch);
     default:
         return rows_ref(committed_rows(c, vni, table));
     }
@@ -212,43 +162,158 @@ static struct rows *project_rows(const struct core *c, uint32_t vni,
 
 /* ---- changes ---- */
 
-/* Takes `rows`. */
-static void set_desired(struct group *g, uint32_t vni, enum table_id table,
-                        struct rows *rows)
-{
-    const struct bucket all = { 0 };
-    struct rows *have = table_set_rows(g->desired, vni, table);
+struct emit {
+    struct batch_writer *to;
+    enum table_id table;
+    uint32_t vni;
+    bool puts;
+    bool deletes;
+};
 
-    if (have == rows) {
-        rows_unref(rows);
-        return;
+static void emit_visit(void *ctx, const struct row *before, const struct row *after)
+{
+    struct emit *e = ctx;
+
+    if (after && e->puts) {
+        batch_add_row(e->to, BATCH_PUT, e->table, e->vni, after);
+    } else if (before && !after && e->deletes) {
+        batch_add_row(e->to, BATCH_DELETE, e->table, e->vni, before);
     }
-    if (rows_digest(have) != rows_digest(rows) ||
-        rows_count(have) != rows_count(rows)) {
-        g->is_touched = true;
-        if (g->session_count > 0) {
-            rows_diff(have, rows, table, vni, all, &g->writer);
-        }
-    }
-    core_must(!table_set_put(g->desired, vni, table, rows));
 }
 
-static const enum table_id projected[] = { TABLE_VM_NC, TABLE_VXLAN_ROUTE, TABLE_VNI };
+struct collect {
+    struct row *at;
+    uint32_t count;
+    uint32_t cap;
+};
+
+static void collect_visit(void *ctx, const struct row *before, const struct row *after)
+{
+    struct collect *l = ctx;
+
+    (void)before;
+    if (!after) {
+        return;
+    }
+    if (l->count == l->cap) {
+        l->cap = l->cap ? 2 * l->cap : 64;
+        l->at = core_need(realloc(l->at, l->cap * sizeof(*l->at)));
+    }
+    l->at[l->count++] = *after;
+}
+
+/* Puts from the last to the first: what is covered before what covers it. */
+static void emit_backwards(struct emit *e, const struct rows *before,
+                           const struct rows *after)
+{
+    struct collect l = { 0 };
+
+    rows_compare_walk(before, after, e->table, collect_visit, &l);
+    while (l.count > 0) {
+        batch_add_row(e->to, BATCH_PUT, e->table, e->vni, &l.at[--l.count]);
+    }
+    free(l.at);
+}
+
+/* A tenant's tables on their way from one state to another. */
+struct step {
+    uint32_t mask; /* 1 << table of those that change */
+    struct rows *before[TABLE_COUNT];
+    struct rows *after[TABLE_COUNT];
+};
+
+static void emit_table(struct group *g, uint32_t vni, const struct step *s,
+                       enum table_id table, bool puts, bool deletes)
+{
+    struct emit e = { &g->writer, table, vni, puts, deletes };
+    const struct rows *before = s->before[table];
+    const struct rows *after = s->after[table];
+    bool arrives = s->mask >> TABLE_VNI & 1 && !s->before[TABLE_VNI];
+
+    if (!(s->mask >> table & 1)) {
+        return;
+    }
+    if (table == TABLE_VXLAN_ROUTE && puts && !arrives) {
+        emit_backwards(&e, before, after);
+        e.puts = false;
+    }
+    rows_compare_walk(before, after, table, emit_visit, &e);
+}
+
+static void emit_step(struct group *g, uint32_t vni, const struct step *s)
+{
+    bool leaves = s->mask >> TABLE_VNI & 1 && !s->after[TABLE_VNI];
+
+    if (leaves) {
+        emit_table(g, vni, s, TABLE_VNI, false, true);
+    }
+    for (unsigned i = 0; i < TABLES; i++) {
+        bool is_late = in_order[i] == TABLE_VXLAN_ROUTE;
+
+        emit_table(g, vni, s, in_order[i], true, is_late);
+    }
+    for (unsigned i = 0; i < TABLES; i++) {
+        if (in_order[i] != TABLE_VXLAN_ROUTE && in_order[i] != TABLE_VNI) {
+            emit_table(g, vni, s, in_order[i], false, true);
+        }
+    }
+}
+
+/* Takes the rows of `s->after`; those that stay as they are fall out of the mask. */
+static void apply_step(struct group *g, uint32_t vni, struct step *s)
+{
+    for (unsigned t = 0; t < TABLE_COUNT; t++) {
+        if (!(s->mask >> t & 1)) {
+            continue;
+        }
+        s->before[t] = rows_ref(table_set_rows(g->desired, vni, (enum table_id)t));
+        if (s->before[t] == s->after[t] ||
+            (rows_digest(s->before[t]) == rows_digest(s->after[t]) &&
+             rows_count(s->before[t]) == rows_count(s->after[t]))) {
+            s->mask &= ~(1u << t); /* maybe other pages: take the new, to share them */
+            rows_unref(s->before[t]);
+            core_must(!table_set_put(g->desired, vni, (enum table_id)t, s->after[t]));
+        }
+    }
+    g->is_touched = g->is_touched || s->mask != 0;
+    if (g->session_count > 0 && s->mask) {
+        emit_step(g, vni, s);
+    }
+    for (unsigned t = 0; t < TABLE_COUNT; t++) {
+        if (s->mask >> t & 1) {
+            core_must(!table_set_put(g->desired, vni, (enum table_id)t, s->after[t]));
+            rows_unref(s->before[t]);
+        }
+    }
+}
+
+/* Projects the tables of `mask` again; null `ch`: from scratch. */
+static void project_tables(struct core *c, struct group *g, uint32_t vni, uint32_t mask,
+                           const struct table_change *ch)
+{
+    struct step s = { .mask = mask & kind_tables[g->kind] };
+
+    for (unsigned t = 0; t < TABLE_COUNT; t++) {
+        if (s.mask >> t & 1) {
+            s.after[t] = project_rows(c, vni, (enum table_id)t, g,
+                                      ch && ch->table == t ? ch : NULL);
+        }
+    }
+    apply_step(g, vni, &s);
+}
 
 static void project_tenant(struct core *c, uint32_t vni, struct group *before,
                            struct group *after)
 {
+    struct step gone;
+
     if (after) {
         after->has_gained = after->has_gained || before != after;
-        for (unsigned i = 0; i < 3; i++) {
-            set_desired(after, vni, projected[i],
-                        project_rows(c, vni, projected[i], after));
-        }
+        project_tables(c, after, vni, UINT32_MAX, NULL);
     }
     if (before && before != after) {
-        for (unsigned i = 0; i < 3; i++) {
-            set_desired(before, vni, projected[2 - i], NULL);
-        }
+        gone = (struct step){ .mask = kind_tables[before->kind] };
+        apply_step(before, vni, &gone);
     }
 }
 
@@ -258,11 +323,13 @@ static void project_sources(struct core *c, uint32_t vni)
     const struct peer_sources *s = peer_index_sources(&c->peers, vni);
 
     for (uint32_t i = 0; s && i < s->count; i++) {
-        struct group *g = group_of_vni(c, s->at[i].vni);
+        struct homes homes = homes_of_vni(c, s->at[i].vni);
 
-        if (g) {
-            set_desired(g, s->at[i].vni, TABLE_VXLAN_ROUTE,
-                        project_routes(c, s->at[i].vni, g));
+        for (unsigned k = 0; k < GROUP_KINDS; k++) {
+            if (homes.of[k]) {
+                project_tables(c, homes.of[k], s->at[i].vni, 1u << TABLE_VXLAN_ROUTE,
+                               NULL);
+            }
         }
     }
 }
@@ -281,14 +348,16 @@ static void tell_group(struct core *c, struct group *g, uint64_t revision)
     g->has_gained = false;
 }
 
-/* Groups that gained a tenant hear of it before those that lost it. */
+/* Groups that gained a tenant hear of it before those that lost it, and of them x86
+ * before XGW-H, which relies on it. */
 static void tell_groups(struct core *c, uint64_t revision)
 {
-    for (int gained = 1; gained >= 0; gained--) {
+    for (unsigned turn = 0; turn < GROUP_KINDS + 1; turn++) {
         for (uint32_t i = 0; i < c->group_count; i++) {
             struct group *g = c->groups[i];
 
-            if (g->is_touched && (g->has_gained || !gained)) {
+            if (g->is_touched &&
+                (turn == GROUP_KINDS || (g->has_gained && g->kind == turn))) {
                 tell_group(c, g, revision);
             }
         }
@@ -298,21 +367,56 @@ static void tell_groups(struct core *c, uint64_t revision)
     }
 }
 
+static void project_homes(struct core *c, const struct table_change *ch,
+                          const struct homes *now)
+{
+    struct homes before = homes_of_tenant(c, ch->before);
+    bool has_moved = false;
+
+    for (unsigned k = 0; k < GROUP_KINDS; k++) {
+        project_tenant(c, ch->vni, before.of[k], now->of[k]);
+        has_moved = has_moved || before.of[k] != now->of[k];
+    }
+    if (has_moved) {
+        project_sources(c, ch->vni);
+    }
+    if (!ch->after) {
+        resident_forget(c, ch->vni);
+    }
+}
+
+static void project_change(struct core *c, const struct table_change *ch)
+{
+    struct homes homes = homes_of_vni(c, ch->vni);
+    uint32_t mask = 1u << ch->table;
+    bool turned = ch->table == TABLE_VM_NC && resident_v6_turned(c, ch->vni);
+
+    if (ch->table == TABLE_TENANT) {
+        project_homes(c, ch, &homes);
+        return;
+    }
+    if (homes.of[GROUP_X86]) {
+        project_tables(c, homes.of[GROUP_X86], ch->vni, mask, ch);
+    }
+    if (homes.of[GROUP_H]) {
+        /* From scratch where the present rows are by other rules. */
+        bool anew =
+            turned || (c->policy_job.next_vni && ch->vni >= c->policy_job.next_vni);
+
+        mask |= ch->table == TABLE_ACL ? 1u << TABLE_VNI : 0; /* its flag */
+        mask |= anew ? 1u << TABLE_VXLAN_ROUTE | 1u << TABLE_VM_NC : 0;
+        project_tables(c, homes.of[GROUP_H], ch->vni, mask, anew ? NULL : ch);
+    }
+}
+
+/* Of one VNI the VM-NC entries first, for its routes may wait for them. */
 void project_changes(struct core *c, uint64_t revision, const struct change_list *l)
 {
-    for (uint32_t i = 0; i < l->count; i++) {
-        const struct table_change *ch = &l->at[i];
-        struct group *g = group_of_vni(c, ch->vni);
-
-        if (ch->table == TABLE_TENANT) {
-            struct group *before = group_of_tenant(c, ch->before);
-
-            project_tenant(c, ch->vni, before, g);
-            if (before != g) {
-                project_sources(c, ch->vni);
+    for (unsigned pass = 0; pass < 2; pass++) {
+        for (uint32_t i = 0; i < l->count; i++) {
+            if ((l->at[i].table == TABLE_VM_NC) == (pass == 0)) {
+                project_change(c, &l->at[i]);
             }
-        } else if (g) {
-            set_desired(g, ch->vni, ch->table, project_rows(c, ch->vni, ch->table, g));
         }
     }
     tell_groups(c, revision);
@@ -324,12 +428,62 @@ void project_cluster(struct core *c, uint64_t revision, struct group *g)
     uint32_t at = 0;
 
     while ((slot = map_each(&c->peers.in, &at))) {
-        if (group_of_vni(c, (uint32_t)slot->key) == g) {
+        struct homes homes = homes_of_vni(c, (uint32_t)slot->key);
+
+        if (homes_steering(&homes) == g) {
             project_sources(c, (uint32_t)slot->key);
         }
     }
     tell_groups(c, revision);
 }
+
+/* ---- a new policy ---- */
+
+#define SLICE_ROWS 20000u /* walked in one step: some 2 ms */
+
+void project_policy(struct core *c, uint64_t revision)
+{
+    c->policy_job.next_vni = VNI_MIN;
+    c->policy_job.revision = revision;
+}
+
+bool project_is_behind(const struct core *c, const struct group *g, uint64_t revision)
+{
+    return g->kind == GROUP_H && c->policy_job.next_vni &&
+           c->policy_job.revision <= revision;
+}
+
+bool project_has_work(const struct core *c)
+{
+    return c->phase == PHASE_SERVING && c->policy_job.next_vni;
+}
+
+bool project_work(struct core *c)
+{
+    const uint32_t mask = 1u << TABLE_VM_NC | 1u << TABLE_VXLAN_ROUTE;
+    uint32_t vni = c->policy_job.next_vni;
+    uint64_t rows = 0;
+
+    if (!project_has_work(c)) {
+        return false;
+    }
+    for (vni = core_tenant_next(c, vni); vni && rows < SLICE_ROWS;
+         vni = vni < VNI_MAX ? core_tenant_next(c, vni + 1) : 0) {
+        struct homes homes = homes_of_vni(c, vni);
+
+        rows += 8;
+        if (homes.of[GROUP_H]) {
+            rows += rows_count(committed_rows(c, vni, TABLE_VXLAN_ROUTE)) +
+                    rows_count(committed_rows(c, vni, TABLE_VM_NC));
+            project_tables(c, homes.of[GROUP_H], vni, mask, NULL);
+        }
+    }
+    c->policy_job.next_vni = vni;
+    tell_groups(c, c->revision);
+    return true;
+}
+
+/* ---- the start ---- */
 
 void project_all(struct core *c)
 {
@@ -337,7 +491,11 @@ void project_all(struct core *c)
     uint32_t vni = table_set_next(c->tip, VNI_MIN, tenants);
 
     while (vni) {
-        project_tenant(c, vni, NULL, group_of_vni(c, vni));
+        struct homes homes = homes_of_vni(c, vni);
+
+        for (unsigned k = 0; k < GROUP_KINDS; k++) {
+            project_tenant(c, vni, NULL, homes.of[k]);
+        }
         vni = vni < VNI_MAX ? table_set_next(c->tip, vni + 1, tenants) : 0;
     }
     for (uint32_t i = 0; i < c->group_count; i++) {

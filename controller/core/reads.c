@@ -21,6 +21,16 @@ const struct region *core_region(const struct core *c)
     return c->objects.has_region ? &c->objects.region : NULL;
 }
 
+const struct policy *core_policy(const struct core *c)
+{
+    return &c->objects.policy;
+}
+
+bool core_policy_is_pending(const struct core *c)
+{
+    return c->policy_job.next_vni != 0;
+}
+
 const struct cluster *core_cluster_at(const struct core *c, uint32_t index)
 {
     return index < c->objects.cluster_count ? &c->objects.clusters[index] : NULL;
@@ -166,7 +176,7 @@ enum rc core_node_status(const struct core *c, const char *name,
 
         s.applied = sync.applied;
         s.is_syncing = sync.is_walking;
-        s.in_sync = sync.in_sync && d->ready;
+        s.in_sync = sync.in_sync && d->ready && !project_is_behind(c, g, UINT64_MAX);
     }
     *ret = s;
     return RC_OK;

@@ -9,7 +9,7 @@
  *   /m/folded       SEQ(8) up to which records are in the pages
  *   /m/term         term(8) of the leader: what every transaction compares
  *   /m/probe        written to learn whether an unanswered transaction took effect
- *   /o/region, /o/cluster/NAME, /o/node/NAME
+ *   /o/region, /o/policy, /o/cluster/NAME, /o/node/NAME
  *                   object, packed as proto/model/object.h says
  *   /r/ID           result of request ID: struct result
  *   /t/SLOT         ticket: one of CHAIN_SLOTS (chain below)

@@ -80,14 +80,32 @@ void sessions_drop(struct core *c)
 
 /* ---- hello ---- */
 
+/* An XGW-H node falls back to the active side of the cluster behind it. */
+static void add_members(const struct core *c, const struct cluster *h,
+                        struct device_config *config)
+{
+    const struct cluster *x86 = objects_cluster(&c->objects, h->backing);
+
+    for (uint32_t i = 0; x86 && i < c->objects.node_count; i++) {
+        const struct node *n = &c->objects.nodes[i];
+
+        if (n->side == x86->active_side && strcmp(n->cluster, x86->name) == 0) {
+            device_config_add_member(config, n);
+        }
+    }
+}
+
 static struct blob *make_config(const struct core *c, const struct node *node)
 {
+    const struct cluster *cluster = objects_cluster(&c->objects, node->cluster);
     struct device_config *config = core_need(malloc(sizeof(*config)));
     struct buf packed = BUF_INIT;
     struct blob *blob;
 
-    device_config_of(&c->objects.region, objects_cluster(&c->objects, node->cluster),
-                     node, config);
+    device_config_of(&c->objects.region, cluster, node, config);
+    if (cluster->kind == CLUSTER_XGW_H) {
+        add_members(c, cluster, config);
+    }
     device_config_pack(config, &packed);
     core_must(!buf_failed(&packed));
     blob = core_need(blob_copy(packed.data, packed.len));

@@ -35,23 +35,33 @@ enum rc tip_drop_tenants(struct table_set *s, struct change_list *l,
         uint32_t vni = l->at[i].vni;
 
         if (l->at[i].table == TABLE_TENANT && !l->at[i].after) {
-            rc = drop_rows(s, l, vni, TABLE_VXLAN_ROUTE, total);
-            rc = rc ? rc : drop_rows(s, l, vni, TABLE_VM_NC, total);
+            for (unsigned t = 0; t < OWNED_TABLES && !rc; t++) {
+                rc = drop_rows(s, l, vni, owned_tables[t], total);
+            }
         }
     }
     return rc;
 }
 
-static void count_home(struct core *c, const struct rows *tenant, int step)
+static void count_home(struct core *c, const char *cluster, size_t len, int step)
 {
-    struct tenant_row row;
     char name[CLUSTER_NAME_MAX + 1] = "";
     struct map_slot *slot;
 
-    if (tenant_row_of(tenant, &row)) {
-        memcpy(name, row.cluster, row.cluster_len);
+    if (len > 0) {
+        memcpy(name, cluster, len);
         slot = core_need(map_add(&c->tip_homes, text_hash(name)));
         slot->a += (uint64_t)step;
+    }
+}
+
+static void count_homes(struct core *c, const struct rows *tenant, int step)
+{
+    struct tenant_row row;
+
+    if (tenant_row_of(tenant, &row)) {
+        count_home(c, row.cluster, row.cluster_len, step);
+        count_home(c, row.h_home, row.h_home_len, step);
     }
 }
 
@@ -65,8 +75,8 @@ void tip_follow(struct core *c, const struct change_list *l, bool is_undo)
         if (ch->table == TABLE_VXLAN_ROUTE) {
             peer_index_update(&c->tip_peers, ch->vni, from, to);
         } else if (ch->table == TABLE_TENANT) {
-            count_home(c, from, -1);
-            count_home(c, to, 1);
+            count_homes(c, from, -1);
+            count_homes(c, to, 1);
         }
     }
 }

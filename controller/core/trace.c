@@ -11,6 +11,7 @@ struct trace {
     struct trace_hop *hops;
     uint32_t count;
     const struct ip *dst;
+    uint32_t arrived; /* with this VNI */
 };
 
 static struct trace_hop *hop_add(struct trace *t, enum trace_kind kind, uint32_t vni,
@@ -50,49 +51,45 @@ static bool is_routable(const struct ip *ip)
     return memcmp(ip->b, zero, 15) != 0 || ip->b[15] > 1;
 }
 
-static bool find_route(const struct core *c, uint32_t vni, const struct ip *dst,
+/* The row of a table that the group holds; null when it has none of this key. */
+static bool find(const struct group *g, const struct entry *key, struct entry *ret)
+{
+    const struct rows *rows = table_set_rows(g->desired, key->vni, key->table);
+    struct buf packed = BUF_INIT;
+    struct err err;
+    struct row row;
+    bool found;
+
+    entry_pack_key(key, &packed);
+    found = rows && !buf_failed(&packed) &&
+            rows_find(rows, key->table, packed.data, (uint8_t)packed.len, &row) &&
+            !entry_unpack(key->table, key->vni, &row, ret, &err);
+    buf_fini(&packed);
+    return found;
+}
+
+static bool find_route(const struct group *g, uint32_t vni, const struct ip *dst,
                        struct entry *ret)
 {
-    const struct rows *rows = committed_rows(c, vni, TABLE_VXLAN_ROUTE);
-    struct err err;
-
-    for (int len = dst->family == IP_V4 ? 32 : 128; rows && len >= 0; len--) {
+    for (int len = dst->family == IP_V4 ? 32 : 128; len >= 0; len--) {
         struct entry e = { .table = TABLE_VXLAN_ROUTE,
                            .vni = vni,
                            .route.dst = { *dst, (uint8_t)len } };
-        struct buf key = BUF_INIT;
-        struct row row;
-        bool found;
 
         prefix_mask(&e.route.dst);
-        entry_pack_key(&e, &key);
-        found = !buf_failed(&key) &&
-                rows_find(rows, TABLE_VXLAN_ROUTE, key.data, (uint8_t)key.len, &row);
-        found = found && !entry_unpack(TABLE_VXLAN_ROUTE, vni, &row, ret, &err);
-        buf_fini(&key);
-        if (found) {
+        if (find(g, &e, ret)) {
             return true;
         }
     }
     return false;
 }
 
-static bool find_vm(const struct core *c, uint32_t vni, const struct ip *dst,
+static bool find_vm(const struct group *g, uint32_t vni, const struct ip *dst,
                     struct entry *ret)
 {
-    const struct rows *rows = committed_rows(c, vni, TABLE_VM_NC);
     struct entry e = { .table = TABLE_VM_NC, .vni = vni, .vm_nc.vm = *dst };
-    struct buf key = BUF_INIT;
-    struct err err;
-    struct row row;
-    bool found;
 
-    entry_pack_key(&e, &key);
-    found = !buf_failed(&key) &&
-            rows_find(rows, TABLE_VM_NC, key.data, (uint8_t)key.len, &row) &&
-            !entry_unpack(TABLE_VM_NC, vni, &row, ret, &err);
-    buf_fini(&key);
-    return found;
+    return find(g, &e, ret);
 }
 
 static void forward(struct trace *t, uint32_t vni, const struct group *g,
@@ -116,88 +113,156 @@ static void forward(struct trace *t, uint32_t vni, const struct group *g,
              out_vni, src);
 }
 
-static void to_vm(struct trace *t, uint32_t vni, const struct group *g)
+/* Where the walk goes on. */
+struct next {
+    uint32_t vni;    /* 0: it is over */
+    struct group *g; /* looked up there */
+    bool anew;       /* another node: its lookups count from the start */
+};
+
+static const struct next over;
+
+/* XGW-H has no answer: XGW-x86 starts over with the arriving VNI.  On XGW-x86 itself
+ * the packet is dropped. */
+static struct next fall_back(struct trace *t, uint32_t vni, struct group *g,
+                             const char *reason, const char *why)
+{
+    struct trace_hop *hop;
+    struct homes homes;
+
+    if (g->kind != GROUP_H) {
+        drop(t, vni, g, reason, why);
+        return over;
+    }
+    homes = homes_of_vni(t->c, t->arrived);
+    hop = hop_add(t, TRACE_FALLBACK, vni, g);
+    snprintf(hop->note, sizeof(hop->note),
+             "%s: metered as %s and sent to a node of cluster %s with vni %u", why,
+             strcmp(reason, "service") == 0 ? "service" : "miss",
+             homes.of[GROUP_X86]->name, t->arrived);
+    return (struct next){ t->arrived, homes.of[GROUP_X86], true };
+}
+
+static struct next to_vm(struct trace *t, uint32_t vni, struct group *g)
 {
     struct trace_hop *hop;
     struct entry vm;
     char nc[IP_TEXT_MAX];
 
-    if (!find_vm(t->c, vni, t->dst, &vm)) {
-        drop(t, vni, g, "vm_nc_miss", "the route is local, and no VM has this address");
-        return;
+    if (!find_vm(g, vni, t->dst, &vm)) {
+        return fall_back(t, vni, g, "vm_nc_miss",
+                         g->kind == GROUP_H
+                             ? "no VM-NC entry here"
+                             : "the route is local, and no VM has this address");
     }
     hop = hop_add(t, TRACE_VM_NC, vni, g);
     hop->entry = vm;
     ip_print(&vm.vm_nc.nc, nc);
     snprintf(hop->note, sizeof(hop->note), "the VM is on NC %s", nc);
     forward(t, vni, g, &vm.vm_nc.nc, vni, "NC");
+    return over;
 }
 
-static void note_route(struct trace *t, struct trace_hop *hop, const struct group *g,
-                       const struct group *home)
+/* A derived peer leads to that tenant's steering group. */
+static struct next to_peer(struct trace *t, struct trace_hop *hop, struct group *g)
 {
     const struct route_action *a = &hop->entry.route.action;
+    struct homes homes = homes_of_vni(t->c, a->vni);
+    struct group *home = a->scope == SCOPE_PEER ? g : homes_steering(&homes);
     char prefix[PREFIX_TEXT_MAX];
 
-    (void)t;
     prefix_print(&hop->entry.route.dst, prefix);
-    if (a->scope == SCOPE_PEER && home && home != g) {
+    if (a->scope == SCOPE_DERIVED) {
         snprintf(hop->note, sizeof(hop->note),
                  "%s is peered with vni %u, whose home is cluster %s: sent to its VIP",
                  prefix, a->vni, home->name);
-    } else if (a->scope == SCOPE_PEER) {
+        t->arrived = a->vni;
+    } else {
         snprintf(hop->note, sizeof(hop->note),
                  "%s is peered with vni %u: looked up there", prefix, a->vni);
+    }
+    return (struct next){ a->vni, home, a->scope == SCOPE_DERIVED };
+}
+
+static struct next to_service(struct trace *t, uint32_t vni, struct group *g,
+                              uint8_t scope)
+{
+    if (g->kind == GROUP_H) {
+        return fall_back(t, vni, g, "service",
+                         scope == SCOPE_FALLBACK
+                             ? "this route is answered by XGW-x86 alone"
+                             : "XGW-x86 answers routes of this scope");
+    }
+    if (scope == SCOPE_INTERNET) {
+        drop(t, vni, g, "no_snat", "the tenant has no public addresses");
     } else {
-        snprintf(hop->note, sizeof(hop->note), "%s is the longest match: %s", prefix,
-                 scope_name(a->scope));
+        drop(t, vni, g, "service_unbound", "no function is bound to the service");
+    }
+    return over;
+}
+
+/* One lookup. */
+static struct next look_up(struct trace *t, uint32_t vni, struct group *g)
+{
+    struct trace_hop *hop;
+    struct entry route;
+    char prefix[PREFIX_TEXT_MAX];
+    uint8_t scope;
+
+    if (!find_route(g, vni, t->dst, &route)) {
+        return fall_back(t, vni, g, "route_miss",
+                         g->kind == GROUP_H
+                             ? "no resident route covers the destination"
+                             : "no route of this vni covers the destination");
+    }
+    hop = hop_add(t, TRACE_ROUTE, vni, g);
+    hop->entry = route;
+    scope = route.route.action.scope;
+    if (scope == SCOPE_PEER || scope == SCOPE_DERIVED) {
+        return to_peer(t, hop, g);
+    }
+    prefix_print(&route.route.dst, prefix);
+    snprintf(hop->note, sizeof(hop->note), "%s is the longest match: %s", prefix,
+             scope_name(scope));
+    switch (scope) {
+    case SCOPE_LOCAL:
+        return to_vm(t, vni, g);
+    case SCOPE_IDC:
+    case SCOPE_REGION:
+        forward(t, vni, g, &route.route.action.endpoint, route.route.action.vni,
+                scope_name(scope));
+        return over;
+    default:
+        return to_service(t, vni, g, scope);
     }
 }
 
-/* One lookup.  Returns the VNI to look up next, 0 at the end. */
-static uint32_t look_up(struct trace *t, uint32_t vni, struct group **g)
+static void walk(struct trace *t, uint32_t vni, struct group *g)
 {
-    struct group *home;
-    struct trace_hop *hop;
-    struct entry route;
+    int lookups = 0;
 
-    if (!find_route(t->c, vni, t->dst, &route)) {
-        drop(t, vni, *g, "route_miss", "no route of this vni covers the destination");
-        return 0;
-    }
-    hop = hop_add(t, TRACE_ROUTE, vni, *g);
-    hop->entry = route;
-    home = route.route.action.scope == SCOPE_PEER
-               ? group_of_vni(t->c, route.route.action.vni)
-               : NULL;
-    note_route(t, hop, *g, home);
-    switch (route.route.action.scope) {
-    case SCOPE_LOCAL:
-        to_vm(t, vni, *g);
-        return 0;
-    case SCOPE_PEER:
-        *g = home;
-        return route.route.action.vni;
-    case SCOPE_INTERNET:
-        drop(t, vni, *g, "no_snat", "the tenant has no public addresses");
-        return 0;
-    case SCOPE_SERVICE:
-        drop(t, vni, *g, "service_unbound", "no function is bound to the service");
-        return 0;
-    default:
-        forward(t, vni, *g, &route.route.action.endpoint, route.route.action.vni,
-                scope_name(route.route.action.scope));
-        return 0;
+    while (vni) {
+        struct next next;
+
+        if (lookups++ == LOOKUPS_MAX || t->count + 3 > TRACE_HOPS_MAX) {
+            drop(t, vni, g, "peer_limit", "more than 3 peers in a row");
+            return;
+        }
+        next = look_up(t, vni, g);
+        lookups = next.anew ? 0 : lookups;
+        vni = next.vni;
+        g = next.g;
     }
 }
 
 uint32_t core_trace(const struct core *c, uint32_t vni, const struct ip *dst,
                     struct trace_hop ret[TRACE_HOPS_MAX])
 {
-    struct trace t = { .c = c, .hops = ret, .dst = dst };
+    struct trace t = { .c = c, .hops = ret, .dst = dst, .arrived = vni };
     struct rows *tenant =
         vni >= VNI_MIN && vni <= VNI_MAX ? committed_rows(c, vni, TABLE_TENANT) : NULL;
-    struct group *g = tenant ? group_of_vni(c, vni) : NULL;
+    struct homes homes = homes_of_tenant(c, tenant);
+    struct group *g = homes_steering(&homes);
     struct rows_iter it = rows_begin(tenant, TABLE_TENANT);
     struct trace_hop *hop;
     struct row row;
@@ -215,12 +280,6 @@ uint32_t core_trace(const struct core *c, uint32_t vni, const struct ip *dst,
         drop(&t, vni, g, "inner_not_unicast", "the destination is no unicast address");
         return t.count;
     }
-    for (int lookups = 0; vni; lookups++) {
-        if (lookups == LOOKUPS_MAX) {
-            drop(&t, vni, g, "peer_limit", "more than 3 peers in a row");
-            break;
-        }
-        vni = look_up(&t, vni, &g);
-    }
+    walk(&t, vni, g);
     return t.count;
 }

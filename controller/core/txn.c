@@ -44,6 +44,7 @@ static enum rc add_audit(struct core *c, struct store_txn *txn, const struct pen
         [COMMAND_DELETE_CLUSTER] = "delete cluster",
         [COMMAND_PUT_NODE] = "put node",
         [COMMAND_DELETE_NODE] = "delete node",
+        [COMMAND_PUT_POLICY] = "put policy",
     };
 
     memcpy(a.what, verbs[cmd->kind], strlen(verbs[cmd->kind]));

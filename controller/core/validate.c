@@ -113,24 +113,94 @@ static enum rc check_before(struct core *c, struct pending *p)
 
 /* ---- what is looked at when it is applied ---- */
 
+/* The x86 home, and the XGW-H home that it stands behind. */
+static enum rc check_homes(const struct core *c, uint32_t vni, const struct rows *rows,
+                           struct err *err)
+{
+    struct tenant_row tenant;
+    char name[CLUSTER_NAME_MAX + 1] = "";
+    char h_name[CLUSTER_NAME_MAX + 1] = "";
+    const struct cluster *home;
+    const struct cluster *h_home;
+
+    core_must(tenant_row_of(rows, &tenant));
+    memcpy(name, tenant.cluster, tenant.cluster_len);
+    memcpy(h_name, tenant.h_home, tenant.h_home_len);
+    home = objects_cluster(&c->tip_objects, name);
+    if (!home) {
+        return err_field(err, RC_INVALID, "cluster", "unknown_cluster",
+                         "vni %u: there is no cluster '%s'", vni, name);
+    }
+    if (home->kind != CLUSTER_X86) {
+        return err_field(err, RC_INVALID, "cluster", "home_kind",
+                         "vni %u: cluster %s is of kind %s: name it as h_home, and its "
+                         "backing %s here",
+                         vni, name, cluster_kind_name(home->kind), home->backing);
+    }
+    if (!h_name[0]) {
+        return RC_OK;
+    }
+    h_home = objects_cluster(&c->tip_objects, h_name);
+    if (!h_home) {
+        return err_field(err, RC_INVALID, "h_home", "unknown_cluster",
+                         "vni %u: there is no cluster '%s'", vni, h_name);
+    }
+    if (h_home->kind != CLUSTER_XGW_H) {
+        return err_field(err, RC_INVALID, "h_home", "home_kind",
+                         "vni %u: cluster %s is of kind %s, not xgw-h", vni, h_name,
+                         cluster_kind_name(h_home->kind));
+    }
+    if (strcmp(h_home->backing, name) != 0) {
+        return err_field(
+            err, RC_INVALID, "cluster", "home_backing",
+            "vni %u: behind cluster %s stands %s, so that is the x86 home, "
+            "not %s",
+            vni, h_name, h_home->backing, name);
+    }
+    return RC_OK;
+}
+
+/* XGW-x86 has neither rules nor meters: where a tenant has no XGW-H home they would
+ * hold nobody back, and nobody would notice. */
+static enum rc check_guards(struct core *c, struct pending *p, uint32_t vni)
+{
+    static const enum table_id guards[] = { TABLE_ACL, TABLE_METER };
+    struct tenant_row tenant;
+
+    for (unsigned i = 0; i < 2; i++) {
+        if (!table_set_rows(c->tip, vni, guards[i]) ||
+            !tenant_row_of(table_set_rows(c->tip, vni, TABLE_TENANT), &tenant) ||
+            tenant.h_home_len > 0) {
+            continue;
+        }
+        p->reply.bad_index =
+            find_index(p->command.entries.ops, BATCH_PUT, vni, guards[i], NULL);
+        if (p->reply.bad_index == UINT32_MAX) {
+            p->reply.bad_index =
+                find_index(p->command.entries.ops, BATCH_PUT, vni, TABLE_TENANT, NULL);
+        }
+        return err_field(&p->reply.err, RC_CONFLICT, "h_home", "xgw_h_needed",
+                         "vni %u: its %s entries hold on XGW-H only, and it has no "
+                         "h_home",
+                         vni, table_name(guards[i]));
+    }
+    return RC_OK;
+}
+
 static enum rc check_tenant(struct core *c, struct pending *p,
                             const struct table_change *ch)
 {
     struct err *err = &p->reply.err;
     const struct peer_sources *sources;
-    struct tenant_row tenant;
-    char name[CLUSTER_NAME_MAX + 1] = "";
 
     if (ch->after) {
-        core_must(tenant_row_of(ch->after, &tenant));
-        memcpy(name, tenant.cluster, tenant.cluster_len);
-        if (objects_cluster(&c->tip_objects, name)) {
-            return RC_OK;
+        enum rc rc = check_homes(c, ch->vni, ch->after, err);
+
+        if (rc) {
+            p->reply.bad_index = find_index(p->command.entries.ops, BATCH_PUT, ch->vni,
+                                            TABLE_TENANT, NULL);
         }
-        p->reply.bad_index =
-            find_index(p->command.entries.ops, BATCH_PUT, ch->vni, TABLE_TENANT, NULL);
-        return err_field(err, RC_INVALID, "cluster", "unknown_cluster",
-                         "vni %u: there is no cluster '%s'", ch->vni, name);
+        return rc;
     }
     sources = peer_index_sources(&c->tip_peers, ch->vni);
     if (!sources) {
@@ -190,7 +260,8 @@ static enum rc check_routes(struct core *c, struct pending *p,
     return rc;
 }
 
-/* Every put of a route or VM must find its tenant in what the batch leaves behind. */
+/* Every put of what a tenant owns must find its tenant in what the batch leaves behind.
+ */
 static enum rc check_owners(struct core *c, struct pending *p)
 {
     const struct blob *ops = p->command.entries.ops;
@@ -213,8 +284,12 @@ static enum rc check_owners(struct core *c, struct pending *p)
 
 static uint64_t entry_count(const struct table_set *s)
 {
-    return table_set_count(s, TABLE_TENANT) + table_set_count(s, TABLE_VXLAN_ROUTE) +
-           table_set_count(s, TABLE_VM_NC);
+    uint64_t count = table_set_count(s, TABLE_TENANT);
+
+    for (unsigned t = 0; t < OWNED_TABLES; t++) {
+        count += table_set_count(s, owned_tables[t]);
+    }
+    return count;
 }
 
 /* Deleted and former entries of one tenant: a and b of its slot. */
@@ -227,9 +302,9 @@ static enum rc count_tenant(struct map *tenants, const struct core *c,
         return RC_NO_MEMORY;
     }
     if (slot->b == 0) {
-        slot->b =
-            (uint64_t)rows_count(table_set_rows(c->tip, ch->vni, TABLE_VXLAN_ROUTE)) +
-            rows_count(table_set_rows(c->tip, ch->vni, TABLE_VM_NC));
+        for (unsigned t = 0; t < OWNED_TABLES; t++) {
+            slot->b += rows_count(table_set_rows(c->tip, ch->vni, owned_tables[t]));
+        }
     }
     slot->b += ch->counts.deleted;
     slot->b -= ch->counts.added;
@@ -287,6 +362,10 @@ static enum rc check_changes(struct core *c, struct pending *p)
 
         if (ch->table == TABLE_TENANT) {
             rc = check_tenant(c, p, ch);
+        }
+        if (!rc && (ch->table == TABLE_TENANT || ch->table == TABLE_ACL ||
+                    ch->table == TABLE_METER)) {
+            rc = check_guards(c, p, ch->vni);
         }
     }
     for (uint32_t i = 0; i < p->changes.count && !rc; i++) {

@@ -35,30 +35,41 @@ static bool seen_add(struct seen *s, const struct batch_run *run, const struct r
     return true;
 }
 
+/* The field that tells the entries of one VNI apart. */
+static const char *key_field(unsigned table)
+{
+    switch (table) {
+    case TABLE_VXLAN_ROUTE:
+        return "prefix";
+    case TABLE_VM_NC:
+        return "vm";
+    case TABLE_ACL:
+        return "priority";
+    default:
+        return "vni";
+    }
+}
+
 static enum rc check_run(const struct batch_run *run, struct seen *seen,
                          uint32_t *index, struct err *err)
 {
     struct run_reader rows = run_reader_of(run);
     struct row row;
 
-    if (run->table != TABLE_TENANT && run->table != TABLE_VXLAN_ROUTE &&
-        run->table != TABLE_VM_NC) {
+    if (!(INTENT_TABLES >> run->table & 1)) {
         return err_field(err, RC_INVALID, "table", "table",
                          "table %s is derived: it takes no entries",
                          table_name(run->table));
     }
     for (; run_next(&rows, &row); (*index)++) {
         if (run->table == TABLE_VXLAN_ROUTE && row.value &&
-            row.value[0] == SCOPE_DERIVED) {
+            row.value[0] > SCOPE_SERVICE) {
             return err_field(err, RC_INVALID, "scope", "scope",
-                             "scope derived is the controller's own");
+                             "scope %s is the controller's own",
+                             scope_name((enum route_scope)row.value[0]));
         }
         if (!seen_add(seen, run, &row)) {
-            return err_field(err, RC_INVALID,
-                             run->table == TABLE_VXLAN_ROUTE ? "prefix"
-                             : run->table == TABLE_VM_NC     ? "vm"
-                                                             : "vni",
-                             "duplicate_key",
+            return err_field(err, RC_INVALID, key_field(run->table), "duplicate_key",
                              "vni %u: the same %s key twice in one batch", run->vni,
                              table_name(run->table));
         }

@@ -51,6 +51,8 @@ static void print_key(const struct exception *e, char to[PREFIX_TEXT_MAX + 1])
     } else if (entry.table == TABLE_VM_NC) {
         to[0] = ' ';
         ip_print(&entry.vm_nc.vm, to + 1);
+    } else if (entry.table == TABLE_ACL) {
+        snprintf(to, PREFIX_TEXT_MAX, " priority %u", entry.acl.priority);
     }
 }
 
@@ -110,10 +112,11 @@ static bool group_misses(const struct core *c, const struct group *g,
             }
         }
     }
-    if (nodes == 0 || online > 0) {
+    misses = misses || (nodes > 0 && project_is_behind(c, g, w->revision));
+    if (nodes == 0 || (online > 0 && (!misses || reply->missing[0]))) {
         return misses;
     }
-    /* None is online: none has it, whichever comes first. */
+    /* None is online, or the group's set is not made yet: none has it. */
     for (uint32_t i = 0; i < c->device_count; i++) {
         const struct node *node = objects_node(&c->objects, c->devices[i]->name);
 

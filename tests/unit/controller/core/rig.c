@@ -302,6 +302,34 @@ void rig_cluster(struct rig *r, const char *name, const char *vip)
     ck_assert_msg(!reply->err.code, "%s", reply->err.msg);
 }
 
+void rig_h_cluster(struct rig *r, const char *name, const char *vip,
+                   const char *backing)
+{
+    struct command cmd = { .kind = COMMAND_PUT_CLUSTER, .who = "test" };
+    const struct core_reply *reply;
+
+    rig_copy(cmd.cluster.name, name);
+    rig_copy(cmd.cluster.backing, backing);
+    cmd.cluster.kind = CLUSTER_XGW_H;
+    cmd.cluster.active_side = 'a';
+    cmd.cluster.vip_v4 = address(vip);
+    fallback_meter_default(&cmd.cluster.fallback_meter);
+    reply = rig_command(r, &cmd);
+    ck_assert_msg(!reply->err.code, "%s", reply->err.msg);
+}
+
+void rig_policy(struct rig *r, const char *service, enum policy_place place)
+{
+    struct command cmd = { .kind = COMMAND_PUT_POLICY, .who = "test" };
+    struct policy policy = *core_policy(r->core);
+    const struct core_reply *reply;
+
+    ck_assert(!policy_set(&policy, service, place, NULL));
+    cmd.policy = &policy;
+    reply = rig_command(r, &cmd);
+    ck_assert_msg(!reply->err.code, "%s", reply->err.msg);
+}
+
 void rig_node(struct rig *r, const char *name, const char *cluster, const char *vtep)
 {
     struct command cmd = { .kind = COMMAND_PUT_NODE, .who = "test" };
@@ -310,73 +338,213 @@ void rig_node(struct rig *r, const char *name, const char *cluster, const char *
     rig_copy(cmd.node.name, name);
     rig_copy(cmd.node.cluster, cluster);
     cmd.node.side = 'a';
-    cmd.node.kind = DEVICE_X86;
+    cmd.node.kind = core_cluster_find(r->core, cluster)->kind == CLUSTER_XGW_H
+                        ? DEVICE_SOFT_H
+                        : DEVICE_X86;
     cmd.node.vtep_v4 = address(vtep);
     reply = rig_command(r, &cmd);
     ck_assert_msg(!reply->err.code, "%s", reply->err.msg);
 }
 
-/* The rules of project.c once more, in the plainest form: entry by entry. */
-static void expect_row(const struct core *c, struct table_set *want, uint32_t vni,
-                       enum table_id table, const struct row *row, const char *home)
+/* ---- the rules of project.c and resident.c once more, entry by entry ---- */
+
+struct naive {
+    const struct core *c;
+    const struct cluster *cluster;
+    struct entry *at;
+    uint32_t count;
+};
+
+static void naive_read(struct naive *n, uint32_t vni, enum table_id table)
 {
+    struct rows *rows = core_rows(n->c, vni, table);
+    struct rows_iter it = rows_begin(rows, table);
+    struct row row;
+
+    n->at = realloc(n->at, (n->count + rows_count(rows) + 1) * sizeof(*n->at));
+    while (rows && rows_next(&it, &row)) {
+        ck_assert(!entry_unpack(table, vni, &row, &n->at[n->count++], NULL));
+    }
+}
+
+static void naive_drop(struct naive *n, uint32_t i)
+{
+    n->count--;
+    memmove(&n->at[i], &n->at[i + 1], (n->count - i) * sizeof(*n->at));
+}
+
+/* A peer that is not at home here goes to where its traffic is steered. */
+static void naive_peer(const struct naive *n, struct route_action *a)
+{
+    bool is_h = n->cluster->kind == CLUSTER_XGW_H;
+    const struct cluster *k;
     struct tenant_status peer;
-    struct batch_writer w;
-    struct entry e;
-    struct blob *ops;
 
-    ck_assert(!entry_unpack(table, vni, row, &e, NULL));
-    if (table == TABLE_TENANT) {
-        struct entry v = { .table = TABLE_VNI, .vni = vni };
+    if (a->scope != SCOPE_PEER) {
+        return;
+    }
+    ck_assert(!core_tenant(n->c, a->vni, &peer));
+    if (strcmp(is_h ? peer.h_home : peer.cluster, n->cluster->name) != 0) {
+        k = core_cluster_find(n->c, peer.h_home[0] ? peer.h_home : peer.cluster);
+        a->scope = SCOPE_DERIVED;
+        a->endpoint = k->vip_v4.family ? k->vip_v4 : k->vip_v6;
+    }
+}
 
-        v.vni_row.flags = e.tenant.flags;
-        e = v;
-    } else if (table == TABLE_VXLAN_ROUTE && e.route.action.scope == SCOPE_PEER) {
-        ck_assert(!core_tenant(c, e.route.action.vni, &peer));
-        if (strcmp(peer.cluster, home) != 0) {
-            const struct cluster *k = core_cluster_find(c, peer.cluster);
+static bool naive_has_v6_mac(const struct naive *n)
+{
+    bool has = false;
 
-            e.route.action.scope = SCOPE_DERIVED;
-            e.route.action.endpoint = k->vip_v4.family ? k->vip_v4 : k->vip_v6;
+    for (uint32_t i = 0; i < n->count; i++) {
+        has = has || (n->at[i].table == TABLE_VM_NC &&
+                      n->at[i].vm_nc.vm.family == IP_V6 && n->at[i].vm_nc.has_mac);
+    }
+    return has;
+}
+
+static bool naive_on_h(const struct naive *n, const struct entry *e, bool v6_mac)
+{
+    const struct policy *p = core_policy(n->c);
+    bool local = policy_of_service(p, "local") == POLICY_XGW_H;
+
+    if (e->table == TABLE_VM_NC) {
+        return local && !e->vm_nc.has_mac && !(e->vm_nc.vm.family == IP_V6 && v6_mac);
+    }
+    if (e->route.action.scope == SCOPE_LOCAL) {
+        return local && !(e->route.dst.addr.family == IP_V6 && v6_mac);
+    }
+    return policy_of_route(p, &e->route.action) == POLICY_XGW_H;
+}
+
+/* The longest resident route that covers `e`; null: none. */
+static const struct entry *naive_cover(const struct naive *n, const struct entry *e,
+                                       const bool resident[])
+{
+    const struct entry *best = NULL;
+
+    for (uint32_t i = 0; i < n->count; i++) {
+        const struct entry *k = &n->at[i];
+
+        if (k->table == TABLE_VXLAN_ROUTE && resident[i] &&
+            k->route.dst.len < e->route.dst.len &&
+            prefix_covers(&k->route.dst, &e->route.dst) &&
+            (!best || k->route.dst.len > best->route.dst.len)) {
+            best = k;
         }
     }
-    batch_writer_init(&w);
-    batch_add_entry(&w, ENTRY_PUT, &e);
-    ops = batch_writer_finish(&w);
-    ck_assert(!table_set_apply(want, ops->data, ops->len, NULL, NULL, NULL));
-    blob_unref(ops);
-    batch_writer_fini(&w);
+    return best;
+}
+
+static int shorter_first(const void *a, const void *b)
+{
+    const struct entry *x = a;
+    const struct entry *y = b;
+    int tables = (int)x->table - (int)y->table;
+
+    return tables || x->table != TABLE_VXLAN_ROUTE
+               ? tables
+               : (int)x->route.dst.len - (int)y->route.dst.len;
+}
+
+/* Leaves what XGW-H holds. */
+static void naive_close(struct naive *n)
+{
+    bool v6_mac = naive_has_v6_mac(n);
+    bool *resident = calloc(n->count + 1, sizeof(*resident));
+
+    qsort(n->at, n->count, sizeof(*n->at), shorter_first);
+    for (uint32_t i = 0; i < n->count; i++) {
+        struct entry *e = &n->at[i];
+        const struct entry *cover;
+
+        if (e->table != TABLE_VXLAN_ROUTE && e->table != TABLE_VM_NC) {
+            resident[i] = true;
+            continue;
+        }
+        resident[i] = naive_on_h(n, e, v6_mac);
+        if (resident[i] || e->table == TABLE_VM_NC) {
+            continue;
+        }
+        cover = naive_cover(n, e, resident);
+        if (cover && cover->route.action.scope != SCOPE_INTERNET &&
+            cover->route.action.scope != SCOPE_SERVICE &&
+            cover->route.action.scope != SCOPE_FALLBACK) {
+            memset(&e->route.action, 0, sizeof(e->route.action));
+            e->route.action.scope = SCOPE_FALLBACK;
+            resident[i] = true;
+        }
+    }
+    for (uint32_t i = n->count; i-- > 0;) {
+        if (!resident[i]) {
+            naive_drop(n, i);
+        }
+    }
+    free(resident);
+}
+
+static void naive_tenant(struct naive *n, const struct tenant_status *t)
+{
+    bool is_h = n->cluster->kind == CLUSTER_XGW_H;
+    struct entry *vni;
+
+    n->count = 0;
+    naive_read(n, t->vni, TABLE_VXLAN_ROUTE);
+    naive_read(n, t->vni, TABLE_VM_NC);
+    if (is_h) {
+        naive_read(n, t->vni, TABLE_METER);
+        naive_read(n, t->vni, TABLE_ACL);
+        naive_close(n);
+    }
+    for (uint32_t i = 0; i < n->count; i++) {
+        if (n->at[i].table == TABLE_VXLAN_ROUTE) {
+            naive_peer(n, &n->at[i].route.action);
+        }
+    }
+    n->at = realloc(n->at, (n->count + 1) * sizeof(*n->at));
+    vni = &n->at[n->count++];
+    *vni = (struct entry){ .table = TABLE_VNI, .vni = t->vni };
+    vni->vni_row.flags = t->flags;
+    if (is_h) {
+        vni->vni_row.flags |= rows_count(core_rows(n->c, t->vni, TABLE_ACL)) ? 2 : 0;
+        vni->vni_row.half = t->vni % 2;
+    }
 }
 
 static void check_group(const struct core *c, const char *name)
 {
-    static const enum table_id tables[] = { TABLE_TENANT, TABLE_VXLAN_ROUTE,
-                                            TABLE_VM_NC };
     const struct table_set *have = core_group_desired(c, name);
     const struct tree_node root = { 0 };
     struct table_set *want = table_set_new();
+    struct naive n = { .c = c, .cluster = core_cluster_find(c, name) };
+    struct batch_writer w;
     struct tenant_status t;
-    struct row row;
+    struct blob *ops;
 
+    batch_writer_init(&w);
     for (uint32_t vni = core_tenant_next(c, 1); vni;
          vni = core_tenant_next(c, vni + 1)) {
         ck_assert(!core_tenant(c, vni, &t));
-        for (unsigned i = 0; i < 3 && strcmp(t.cluster, name) == 0; i++) {
-            struct rows_iter it = rows_begin(core_rows(c, vni, tables[i]), tables[i]);
-
-            while (rows_next(&it, &row)) {
-                expect_row(c, want, vni, tables[i], &row, name);
+        if (strcmp(n.cluster->kind == CLUSTER_XGW_H ? t.h_home : t.cluster, name) ==
+            0) {
+            naive_tenant(&n, &t);
+            for (uint32_t i = 0; i < n.count; i++) {
+                batch_add_entry(&w, ENTRY_PUT, &n.at[i]);
             }
         }
     }
+    free(n.at);
+    ops = batch_writer_finish(&w);
+    ck_assert(!table_set_apply(want, ops->data, ops->len, NULL, NULL, NULL));
+    blob_unref(ops);
+    batch_writer_fini(&w);
     for (int table = 0; table < TABLE_COUNT; table++) {
         struct digest h = table_set_digest(have, (enum table_id)table, root);
-        struct digest w = table_set_digest(want, (enum table_id)table, root);
+        struct digest should = table_set_digest(want, (enum table_id)table, root);
 
-        ck_assert_msg(h.sum == w.sum && h.count == w.count,
+        ck_assert_msg(h.sum == should.sum && h.count == should.count,
                       "cluster %s, table %s: %lu rows, should be %lu, or other ones",
                       name, table_name((enum table_id)table), (unsigned long)h.count,
-                      (unsigned long)w.count);
+                      (unsigned long)should.count);
     }
     table_set_free(want);
 }

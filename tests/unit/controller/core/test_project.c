@@ -185,8 +185,8 @@ END_TEST
 static void check_trace(const struct rig *r, uint32_t vni, const char *dst,
                         const char *want)
 {
-    static const char *const kinds[] = { "tenant", "route", "vm_nc", "forward",
-                                         "drop" };
+    static const char *const kinds[] = { "tenant",  "route", "vm_nc",
+                                         "forward", "drop",  "fallback" };
     struct trace_hop hops[TRACE_HOPS_MAX];
     char got[1024] = "";
     struct ip ip;

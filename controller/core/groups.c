@@ -1,0 +1,121 @@
+/* groups: what holds one desired set, and where tenants are at home. */
+#include "controller/core/core_internal.h"
+
+static const char *group_name(const void *element)
+{
+    return (*(struct group *const *)element)->name;
+}
+
+static uint32_t group_search(const struct core *c, const char *name, bool *ret_found)
+{
+    return names_search(c->groups, c->group_count, sizeof(*c->groups), group_name, name,
+                        ret_found);
+}
+
+struct group *group_find(const struct core *c, const char *name)
+{
+    bool found;
+    uint32_t at = group_search(c, name, &found);
+
+    return found ? c->groups[at] : NULL;
+}
+
+void group_add(struct core *c, const char *name, unsigned cluster_kind)
+{
+    bool found;
+    uint32_t at = group_search(c, name, &found);
+    struct group *g;
+
+    if (found) {
+        return;
+    }
+    g = core_need(calloc(1, sizeof(*g)));
+    memcpy(g->name, name, strnlen(name, sizeof(g->name) - 1));
+    g->kind = cluster_kind == CLUSTER_XGW_H ? GROUP_H : GROUP_X86;
+    g->desired = core_need(table_set_new());
+    g->revision = c->revision;
+    batch_writer_init(&g->writer);
+    c->groups = core_need(realloc(c->groups, (c->group_count + 1) * sizeof(void *)));
+    memmove(&c->groups[at + 1], &c->groups[at], (c->group_count - at) * sizeof(void *));
+    c->groups[at] = g;
+    c->group_count++;
+}
+
+static void group_free(struct group *g)
+{
+    table_set_free(g->desired);
+    batch_writer_fini(&g->writer);
+    free(g);
+}
+
+void group_remove(struct core *c, const char *name)
+{
+    bool found;
+    uint32_t at = group_search(c, name, &found);
+
+    if (!found) {
+        return;
+    }
+    sessions_close_group(c, c->groups[at], "its cluster was deleted");
+    group_free(c->groups[at]);
+    c->group_count--;
+    memmove(&c->groups[at], &c->groups[at + 1], (c->group_count - at) * sizeof(void *));
+}
+
+void groups_fini(struct core *c)
+{
+    for (uint32_t i = 0; i < c->group_count; i++) {
+        group_free(c->groups[i]);
+    }
+    free(c->groups);
+    c->groups = NULL;
+    c->group_count = 0;
+}
+
+bool tenant_row_of(const struct rows *rows, struct tenant_row *ret)
+{
+    struct rows_iter it = rows_begin(rows, TABLE_TENANT);
+    struct row row;
+
+    if (!rows || !rows_next(&it, &row) || row.value_len < 3) {
+        return false;
+    }
+    ret->flags = row.value[0];
+    ret->cluster_len = row.value[1];
+    ret->cluster = (const char *)row.value + 2;
+    ret->name_len = row.value[2 + ret->cluster_len];
+    ret->name = ret->cluster + ret->cluster_len + 1;
+    ret->h_home_len = (uint8_t)ret->name[ret->name_len];
+    ret->h_home = ret->name + ret->name_len + 1;
+    return true;
+}
+
+static struct group *group_named(const struct core *c, const char *name, size_t len)
+{
+    char text[CLUSTER_NAME_MAX + 1] = "";
+
+    memcpy(text, name, len);
+    return len > 0 ? group_find(c, text) : NULL;
+}
+
+struct homes homes_of_tenant(const struct core *c, const struct rows *tenant)
+{
+    struct homes h = { 0 };
+    struct tenant_row row;
+
+    if (tenant_row_of(tenant, &row)) {
+        h.of[GROUP_X86] = group_named(c, row.cluster, row.cluster_len);
+        h.of[GROUP_H] = group_named(c, row.h_home, row.h_home_len);
+    }
+    return h;
+}
+
+struct homes homes_of_vni(const struct core *c, uint32_t vni)
+{
+    return homes_of_tenant(c, committed_rows(c, vni, TABLE_TENANT));
+}
+
+struct group *homes_steering(const struct homes *h)
+{
+    return h->of[GROUP_H] ? h->of[GROUP_H] : h->of[GROUP_X86];
+}
