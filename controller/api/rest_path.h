@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 #define REST_PARAMS     2
-#define REST_PARAM_SIZE 128
+#define REST_PARAM_SIZE 160 /* the longest is the key of an IPv6 rule */
 
 /* Whether `path` (as it came, percent-encoded) has the form of `template`
  * ("/v1/tenants/{vni}/routes/{prefix}").  Each {…} takes one whole segment, which is

@@ -5,6 +5,7 @@
 
 #include "proto/model/batch.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const struct core *core_of(const struct rest_request *r)
@@ -26,13 +27,36 @@ static struct blob *batch_of(enum entry_op op, const struct entry *e)
     return ops;
 }
 
+/* A rule's key in a path: PRIORITY,SRC,DST[,PROTO[,SPORT[,DPORT]]], where what is empty
+ * or absent is any.  The parser of entries judges what stands there. */
+static void add_rule_fields(const char *key, json_t *json)
+{
+    static const char *const names[] = { "priority", "src",   "dst",
+                                         "proto",    "sport", "dport" };
+    unsigned i = 0;
+
+    for (const char *end = key; end && i < 6; key = end + 1, i++) {
+        size_t len;
+
+        end = strchr(key, ',');
+        len = end ? (size_t)(end - key) : strlen(key);
+        if (i == 0 && len > 0 && len < 6 && strspn(key, "0123456789") == len) {
+            json_object_set_new(json, names[i], json_integer(atoi(key)));
+        } else if (len > 0) {
+            json_object_set_new(json, names[i], json_stringn(key, len));
+        }
+    }
+}
+
 /* The path's fields as an entry: {"op":"delete"} needs only these. */
 static json_t *path_entry(const struct rest_request *r, uint32_t vni, const char *table,
                           const char *key)
 {
     json_t *json = json_pack("{s:s, s:i}", "table", table, "vni", (int)vni);
 
-    if (json && key) {
+    if (json && key && strcmp(key, "rule") == 0) {
+        add_rule_fields(r->params[1], json);
+    } else if (json && key) {
         json_object_set_new(json, key, json_string(r->params[1]));
     }
     return json;
@@ -61,6 +85,7 @@ static void strip(json_t *body)
     json_object_del(body, "revision");
     json_object_del(body, "routes");
     json_object_del(body, "vms");
+    json_object_del(body, "rules");
 }
 
 /* Takes the fields of `path` (taken) into `body`.  Twice is fine if it is the same:
@@ -173,8 +198,8 @@ static void get_entry(struct rest_request *r, enum table_id table, const char *k
         !rows_find(core_rows(core_of(r), vni, table), table, text.data,
                    (uint8_t)text.len, &row) ||
         entry_unpack(table, vni, &row, &e, &err) != RC_OK) {
-        err_set(&err, RC_NOT_FOUND, "VNI %u has no %s '%s'", vni, table_name(table),
-                r->params[1]);
+        err_set(&err, RC_NOT_FOUND, "VNI %u has no %s%s%s", vni, table_name(table),
+                key ? " " : "", key ? r->params[1] : "");
         buf_fini(&text);
         rest_problem(r, &err);
         return;
@@ -254,8 +279,9 @@ static void print_tenant(const struct tenant_status *t, struct buf *to)
     memcpy(e.tenant.h_home, t->h_home, sizeof(e.tenant.h_home));
     entry_print_json(&e, ENTRY_PUT, to);
     to->len -= !buf_failed(to); /* the brace */
-    buf_printf(to, ",\"routes\":%u,\"vms\":%u,\"revision\":%llu}", t->route_count,
-               t->vm_nc_count, (unsigned long long)t->mod_revision);
+    buf_printf(to, ",\"routes\":%u,\"vms\":%u,\"rules\":%u,\"revision\":%llu}",
+               t->route_count, t->vm_nc_count, t->rule_count,
+               (unsigned long long)t->mod_revision);
 }
 
 void rest_list_tenants(struct rest_request *r)
@@ -395,6 +421,43 @@ void rest_put_vm(struct rest_request *r)
 void rest_delete_vm(struct rest_request *r)
 {
     delete_entry(r, TABLE_VM_NC, "vm");
+}
+
+/* ---- rules and the meter ---- */
+
+void rest_list_rules(struct rest_request *r)
+{
+    list_entries(r, TABLE_ACL, ENTRY_KEY_MAX);
+}
+
+void rest_get_rule(struct rest_request *r)
+{
+    get_entry(r, TABLE_ACL, "rule");
+}
+
+void rest_put_rule(struct rest_request *r)
+{
+    put_entry(r, "acl", "rule");
+}
+
+void rest_delete_rule(struct rest_request *r)
+{
+    delete_entry(r, TABLE_ACL, "rule");
+}
+
+void rest_get_meter(struct rest_request *r)
+{
+    get_entry(r, TABLE_METER, NULL);
+}
+
+void rest_put_meter(struct rest_request *r)
+{
+    put_entry(r, "meter", NULL);
+}
+
+void rest_delete_meter(struct rest_request *r)
+{
+    delete_entry(r, TABLE_METER, NULL);
 }
 
 /* ---- a batch ---- */

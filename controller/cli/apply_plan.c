@@ -49,7 +49,8 @@ static enum rc take_fields(const struct planner *p, const struct cli_kind *kind,
     {
         char at[CLI_YAML_PATH + 64];
         bool is_nested = strcmp(kind->singular, "tenant") == 0 &&
-                         (strcmp(key, "routes") == 0 || strcmp(key, "vms") == 0);
+                         (strcmp(key, "routes") == 0 || strcmp(key, "vms") == 0 ||
+                          strcmp(key, "acl") == 0 || strcmp(key, "meter") == 0);
 
         if (is_nested || is_in(kind->answers, key)) {
             continue;
@@ -63,14 +64,20 @@ static enum rc take_fields(const struct planner *p, const struct cli_kind *kind,
     return RC_OK;
 }
 
-/* Region, clusters and nodes: the controller checks what they say. */
+/* Region, policy, clusters and nodes: the controller checks what they say. */
 static enum rc name_object(const struct planner *p, const char *path,
                            struct apply_item *item)
 {
     const char *name = json_string_value(json_object_get(item->body, "name"));
     const char *cluster = json_string_value(json_object_get(item->body, "cluster"));
 
-    if (!name || !name[0] || strlen(name) >= sizeof(item->keys[0])) {
+    if (strcmp(item->kind->singular, "policy") == 0) {
+        snprintf(item->label, sizeof(item->label), "policy");
+        return RC_OK;
+    }
+    cluster =
+        cluster ? cluster : json_string_value(json_object_get(item->body, "backing"));
+    if (!name || !name[0] || strlen(name) >= 64) {
         return fail(p, path, "name", "required",
                     "a text of 1 to 63 characters is "
                     "needed");
@@ -91,15 +98,16 @@ static enum rc name_object(const struct planner *p, const char *path,
 static enum rc parse_entry(const struct planner *p, const char *path,
                            const struct apply_item *item, struct entry *ret)
 {
-    static const char *const tables[] = { "tenant", "vxlan_route", "vm_nc" };
-    static const char *const names[] = { "tenant", "route", "vm" };
+    static const char *const tables[] = { "tenant", "vxlan_route", "vm_nc", "acl",
+                                          "meter" };
+    static const char *const names[] = { "tenant", "route", "vm", "acl", "meter" };
     json_t *json = json_copy(item->body);
     char at[CLI_YAML_PATH + 80];
     enum entry_op op;
     char *text;
     enum rc rc;
 
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < 5; i++) {
         if (strcmp(item->kind->singular, names[i]) == 0) {
             json_object_set_new(json, "table", json_string(tables[i]));
         }
@@ -116,6 +124,36 @@ static enum rc parse_entry(const struct planner *p, const char *path,
     return RC_OK;
 }
 
+/* PRIORITY,SRC,DST,PROTO,SPORT,DPORT, without the empty ones at the end.  The body says
+ * only what is not in the path, for there each can be written in several ways. */
+static enum rc name_rule(const struct planner *p, const struct entry *e,
+                         struct apply_item *item)
+{
+    static const char *const names[] = { "priority", "src",   "dst",
+                                         "proto",    "sport", "dport" };
+    struct buf text = BUF_INIT;
+    struct buf key = BUF_INIT;
+    json_t *json;
+
+    entry_print_json(e, ENTRY_DELETE, &text);
+    json = json_loads(buf_cstr(&text), 0, NULL);
+    for (unsigned i = 0; i < 6; i++) {
+        buf_text(&key, i > 0 ? "," : "");
+        if (json_object_get(json, names[i])) {
+            cli_cell(json_object_get(json, names[i]), &key);
+        }
+        json_object_del(item->body, names[i]);
+    }
+    while (key.len > 0 && key.data[key.len - 1] == ',') {
+        key.len--;
+    }
+    snprintf(item->keys[1], sizeof(item->keys[1]), "%s", buf_cstr(&key));
+    json_decref(json);
+    buf_fini(&text);
+    buf_fini(&key);
+    return json ? RC_OK : err_set(p->err, RC_NO_MEMORY, "no memory for a rule");
+}
+
 static enum rc name_entry(const struct planner *p, const char *path,
                           struct apply_item *item)
 {
@@ -130,6 +168,15 @@ static enum rc name_entry(const struct planner *p, const char *path,
         snprintf(item->label, sizeof(item->label), "tenant %u", e.vni);
         snprintf(item->needs[0], sizeof(item->needs[0]), "cluster %s",
                  e.tenant.cluster);
+        if (e.tenant.h_home[0]) {
+            snprintf(item->needs[1], sizeof(item->needs[1]), "cluster %s",
+                     e.tenant.h_home);
+        }
+        return RC_OK;
+    }
+    if (e.table == TABLE_METER) {
+        snprintf(item->needs[0], sizeof(item->needs[0]), "tenant %u", e.vni);
+        snprintf(item->label, sizeof(item->label), "meter %u", e.vni);
         return RC_OK;
     }
     if (e.table == TABLE_VXLAN_ROUTE) {
@@ -138,13 +185,15 @@ static enum rc name_entry(const struct planner *p, const char *path,
             snprintf(item->needs[1], sizeof(item->needs[1]), "tenant %u",
                      e.route.action.vni);
         }
+    } else if (e.table == TABLE_ACL) {
+        rc = name_rule(p, &e, item);
     } else {
         ip_print(&e.vm_nc.vm, item->keys[1]);
     }
     snprintf(item->needs[0], sizeof(item->needs[0]), "tenant %u", e.vni);
     snprintf(item->label, sizeof(item->label), "%s %u %s", item->kind->singular, e.vni,
              item->keys[1]);
-    return RC_OK;
+    return rc;
 }
 
 static enum rc add_item(struct planner *p, const struct apply_item *item,
@@ -228,7 +277,8 @@ static enum rc plan_list(struct planner *p, const struct cli_kind *kind, json_t 
     return RC_OK;
 }
 
-/* The routes or VMs inside tenants.  In answers they are numbers, which say nothing. */
+/* Routes, VMs, rules and the meter inside tenants.  In answers they are numbers, which
+ * say nothing. */
 static enum rc plan_nested(struct planner *p, const struct cli_kind *kind,
                            json_t *document, const char *path)
 {
@@ -245,7 +295,9 @@ static enum rc plan_nested(struct planner *p, const struct cli_kind *kind,
         if (!list || json_is_integer(list)) {
             continue;
         }
-        rc = plan_list(p, kind, list, json_object_get(tenant, "vni"), at);
+        rc = kind->key_count > kind->parent_count
+                 ? plan_list(p, kind, list, json_object_get(tenant, "vni"), at)
+                 : plan_object(p, kind, list, json_object_get(tenant, "vni"), at);
         if (rc != RC_OK) {
             return rc;
         }
@@ -270,10 +322,29 @@ static enum rc check_document(const struct planner *p, json_t *document,
         if (!kind || strcmp(kind->plural, key) != 0) {
             snprintf(at, sizeof(at), "%s.%s", path, key);
             return fail(p, at, key, "unknown_field",
-                        "not region, clusters, nodes, tenants, routes or vms");
+                        "not region, policy, clusters, nodes, tenants, routes, "
+                        "vms, acl or meter");
         }
     }
     return RC_OK;
+}
+
+/* Clusters from `first` on: those behind which another stands come after the others. */
+static void backed_last(struct apply_plan *plan, size_t first)
+{
+    size_t end = plan->count;
+
+    for (size_t i = first, seen = first; seen < end; seen++) {
+        struct apply_item item = plan->items[i];
+
+        if (!json_object_get(item.body, "backing")) {
+            i++;
+            continue;
+        }
+        memmove(&plan->items[i], &plan->items[i + 1],
+                (end - i - 1) * sizeof(plan->items[0]));
+        plan->items[end - 1] = item;
+    }
 }
 
 static enum rc plan_kind(struct planner *p, const struct cli_kind *kind,
@@ -281,6 +352,7 @@ static enum rc plan_kind(struct planner *p, const struct cli_kind *kind,
 {
     json_t *json = json_object_get(document, kind->plural);
     char at[CLI_YAML_PATH];
+    size_t first = p->plan.count;
     enum rc rc = RC_OK;
 
     snprintf(at, sizeof(at), "%s.%s", path, kind->plural);
@@ -288,6 +360,9 @@ static enum rc plan_kind(struct planner *p, const struct cli_kind *kind,
         rc = plan_object(p, kind, json, NULL, at);
     } else if (json) {
         rc = plan_list(p, kind, json, NULL, at);
+    }
+    if (rc == RC_OK && strcmp(kind->singular, "cluster") == 0) {
+        backed_last(&p->plan, first);
     }
     return rc == RC_OK && kind->parent_count > 0 ? plan_nested(p, kind, document, path)
                                                  : rc;

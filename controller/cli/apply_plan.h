@@ -12,14 +12,14 @@
 #include "controller/cli/cli_kind.h"
 #include "controller/cli/cli_yaml.h"
 
-#define APPLY_LABEL_MAX 160
+#define APPLY_LABEL_MAX 200
 
 struct apply_item {
     const struct cli_kind *kind;
     json_t *body; /* of the PUT; one reference */
     int line;
     char label[APPLY_LABEL_MAX];    /* "route 100 10.0.0.0/24" */
-    char keys[2][64];               /* words of the path */
+    char keys[2][160];              /* words of the path */
     char needs[2][APPLY_LABEL_MAX]; /* labels of what must be there first, or "" */
 };
 

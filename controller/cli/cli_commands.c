@@ -3,12 +3,13 @@
 
 #include <stddef.h>
 
-static const char *const kinds[] = { "region", "clusters", "nodes", "tenants",
-                                     "routes", "vms",      NULL };
-static const char *const deletable[] = { "cluster", "node", "tenant",
-                                         "route",   "vm",   NULL };
-static const char *const describable[] = { "region", "cluster", "node", "tenant",
-                                           "route",  "vm",      NULL };
+static const char *const kinds[] = { "region", "policy", "clusters", "nodes", "tenants",
+                                     "routes", "vms",    "acl",      "meter", NULL };
+static const char *const deletable[] = { "cluster", "node", "tenant", "route",
+                                         "vm",      "acl",  "meter",  NULL };
+static const char *const describable[] = { "region", "policy", "cluster", "node",
+                                           "tenant", "route",  "vm",      "acl",
+                                           "meter",  NULL };
 static const char *const shells[] = { "bash", "zsh", NULL };
 
 static const struct cli_option apply_options[] = {
@@ -38,6 +39,11 @@ static const struct cli_option trace_options[] = {
     { "vni", 0, "N", "The packet's VNI." },
     { "dst", 0, "IP", "Its inner destination." },
     { "src", 0, "IP", "Its inner source; the tables of today do not ask for it." },
+    { NULL, 0, NULL, NULL },
+};
+
+static const struct cli_option policy_set_options[] = {
+    { "dry-run", 0, NULL, "Check it, and change nothing." },
     { NULL, 0, NULL, NULL },
 };
 
@@ -89,24 +95,25 @@ const struct cli_command cli_commands[] = {
       "  xgwctl apply -f region.yaml --wait=applied\n"
       "  xgwctl get nodes -o yaml | sed s/9000/1500/ | xgwctl apply -f -\n",
       cmd_apply },
-    { "get", "region|clusters|nodes|tenants|routes|vms [KEY…]",
+    { "get", "region|policy|clusters|nodes|tenants|routes|vms|acl|meter [KEY…]",
       "Show objects, or one of them.", 1, 3, kinds, get_options,
       "  xgwctl get nodes\n"
       "  xgwctl get tenants 100 -o json\n"
       "  xgwctl get routes 100\n"
       "  xgwctl get route 100 10.0.0.0/24 -o yaml\n",
       cmd_get },
-    { "describe", "region|cluster|node|tenant|route|vm [KEY…]",
+    { "describe", "region|policy|cluster|node|tenant|route|vm|acl|meter [KEY…]",
       "Show one object with all its fields and what belongs to it.", 1, 3, describable,
       NULL,
       "  xgwctl describe cluster x86-1\n"
       "  xgwctl describe tenant 100\n",
       cmd_describe },
-    { "delete", "cluster|node|tenant|route|vm KEY…",
+    { "delete", "cluster|node|tenant|route|vm|acl|meter KEY…",
       "Delete an object; one that is not there is no failure.", 2, 3, deletable,
       delete_options,
       "  xgwctl delete vm 100 10.0.0.5\n"
       "  xgwctl delete route 100 10.0.0.0/24 --wait=applied\n"
+      "  xgwctl delete acl 100 1000,10.0.0.0/8,0.0.0.0/0,tcp,,443\n"
       "  xgwctl delete tenant 100 --confirm\n",
       cmd_delete },
     { "import", "FILE|-", "Bring in many entries, as NDJSON or CSV.", 1, 1, NULL,
@@ -146,6 +153,17 @@ const struct cli_command cli_commands[] = {
       "  taskset -c 3 xgwctl capacity calibrate --io 60 --save core.json\n"
       "  xgwctl capacity calibrate --params core.json --predict 2000000:1:64\n",
       cmd_capacity_calibrate },
+    { "policy get", "", "Show which services XGW-H holds.", 0, 0, NULL, NULL,
+      "  xgwctl policy get\n"
+      "  xgwctl policy get -o json | jq .services\n",
+      cmd_policy_get },
+    { "policy set", "SERVICE=xgw-h|xgw-x86|default…",
+      "Move services to XGW-H, or leave them to XGW-x86.", 1, CLI_ARGS_MAX, NULL,
+      policy_set_options,
+      "  xgwctl policy set idc=xgw-x86 --dry-run\n"
+      "  xgwctl policy set service=xgw-x86 service:dns=xgw-h --wait=applied\n"
+      "  xgwctl policy set idc=default\n",
+      cmd_policy_set },
     { "completion", "bash|zsh", "Print a completion script.", 1, 1, shells, NULL,
       "  source <(xgwctl completion bash)\n"
       "  xgwctl completion zsh > ~/.zfunc/_xgwctl\n",

@@ -6,19 +6,32 @@
 
 static const char *const region_fields[] = { "name", "icmp_source_v4", "icmp_source_v6",
                                              "underlay_sources", NULL };
-static const char *const cluster_fields[] = { "name",   "kind",   "active_side",
-                                              "vip_v4", "vip_v6", "udp6_zero_csum",
-                                              NULL };
-static const char *const node_fields[] = { "name",    "cluster", "side", "vtep_v4",
-                                           "vtep_v6", "uplinks", NULL };
-static const char *const tenant_fields[] = { "vni", "cluster", "name", "flags", NULL };
+static const char *const policy_fields[] = { "services", NULL };
+static const char *const cluster_fields[] = {
+    "name",           "kind",    "active_side",    "vip_v4", "vip_v6",
+    "udp6_zero_csum", "backing", "fallback_meter", NULL
+};
+static const char *const node_fields[] = { "name",        "cluster",     "kind",
+                                           "side",        "vtep_v4",     "vtep_v6",
+                                           "fallback_v4", "fallback_v6", "uplinks",
+                                           NULL };
+static const char *const tenant_fields[] = { "vni",  "cluster", "h_home",
+                                             "name", "flags",   NULL };
 static const char *const route_fields[] = { "vni",      "prefix",   "scope",
                                             "peer_vni", "endpoint", "endpoint_vni",
                                             "service",  NULL };
 static const char *const vm_fields[] = { "vni", "vm", "nc", "mac", NULL };
 
+static const char *const rule_fields[] = { "vni",   "priority", "src",
+                                           "dst",   "proto",    "sport",
+                                           "dport", "action",   NULL };
+static const char *const meter_fields[] = { "vni",        "committed_bps",
+                                            "peak_bps",   "committed_burst",
+                                            "peak_burst", NULL };
+
+static const char *const policy_answers[] = { "pending", "revision", NULL };
 static const char *const object_answers[] = { "status", "revision", NULL };
-static const char *const tenant_answers[] = { "table", "revision", NULL };
+static const char *const tenant_answers[] = { "table", "rules", "revision", NULL };
 static const char *const entry_answers[] = { "table", "revision", NULL };
 
 static const struct cli_column region_columns[] = {
@@ -30,21 +43,29 @@ static const struct cli_column region_columns[] = {
     { NULL, NULL },
 };
 
-static const struct cli_column cluster_columns[] = {
-    { "NAME", "name" },
-    { "KIND", "kind" },
-    { "SIDE", "active_side" },
-    { "VIP V4", "vip_v4" },
-    { "VIP V6", "vip_v6" },
-    { "VNIS", "status.vni" },
-    { "ROUTES", "status.vxlan_route" },
-    { "VMS", "status.vm_nc" },
+static const struct cli_column policy_columns[] = {
+    { "LOCAL", "services.local" },
+    { "PEER", "services.peer" },
+    { "IDC", "services.idc" },
+    { "REGION", "services.region" },
+    { "INTERNET", "services.internet" },
+    { "SERVICE", "services.service" },
+    { "PENDING", "pending" },
     { NULL, NULL },
+};
+
+static const struct cli_column cluster_columns[] = {
+    { "NAME", "name" },        { "KIND", "kind" },
+    { "BACKING", "backing" },  { "SIDE", "active_side" },
+    { "VIP V4", "vip_v4" },    { "VIP V6", "vip_v6" },
+    { "VNIS", "status.vni" },  { "ROUTES", "status.vxlan_route" },
+    { "VMS", "status.vm_nc" }, { NULL, NULL },
 };
 
 static const struct cli_column node_columns[] = {
     { "NAME", "name" },
     { "CLUSTER", "cluster" },
+    { "KIND", "kind" },
     { "SIDE", "side" },
     { "STATE", "status.state" },
     { "IN SYNC", "status.in_sync" },
@@ -58,9 +79,10 @@ static const struct cli_column node_columns[] = {
 };
 
 static const struct cli_column tenant_columns[] = {
-    { "VNI", "vni" },           { "NAME", "name" },     { "CLUSTER", "cluster" },
-    { "FLAGS", "flags" },       { "ROUTES", "routes" }, { "VMS", "vms" },
-    { "REVISION", "revision" }, { NULL, NULL },
+    { "VNI", "vni" },       { "NAME", "name" },   { "CLUSTER", "cluster" },
+    { "H HOME", "h_home" }, { "FLAGS", "flags" }, { "ROUTES", "routes" },
+    { "VMS", "vms" },       { "RULES", "rules" }, { "REVISION", "revision" },
+    { NULL, NULL },
 };
 
 static const struct cli_column route_columns[] = {
@@ -74,6 +96,21 @@ static const struct cli_column vm_columns[] = {
     { "VNI", "vni" }, { "VM", "vm" }, { "NC", "nc" }, { "MAC", "mac" }, { NULL, NULL },
 };
 
+static const struct cli_column rule_columns[] = {
+    { "VNI", "vni" },     { "PRIORITY", "priority" }, { "SRC", "src" },
+    { "DST", "dst" },     { "PROTO", "proto" },       { "SPORT", "sport" },
+    { "DPORT", "dport" }, { "ACTION", "action" },     { NULL, NULL },
+};
+
+static const struct cli_column meter_columns[] = {
+    { "VNI", "vni" },
+    { "COMMITTED BIT/S", "committed_bps" },
+    { "PEAK BIT/S", "peak_bps" },
+    { "COMMITTED BURST", "committed_burst" },
+    { "PEAK BURST", "peak_burst" },
+    { NULL, NULL },
+};
+
 const struct cli_kind cli_kinds[CLI_KINDS] = {
     { "region",
       "region",
@@ -84,6 +121,15 @@ const struct cli_kind cli_kinds[CLI_KINDS] = {
       object_answers,
       region_columns,
       { "clusters", NULL } },
+    { "policy",
+      "policy",
+      0,
+      0,
+      "",
+      policy_fields,
+      policy_answers,
+      policy_columns,
+      { NULL, NULL } },
     { "cluster",
       "clusters",
       1,
@@ -110,7 +156,7 @@ const struct cli_kind cli_kinds[CLI_KINDS] = {
       tenant_fields,
       tenant_answers,
       tenant_columns,
-      { "routes", "vms" } },
+      { "routes", "vms", "acl" } },
     { "route",
       "routes",
       2,
@@ -128,6 +174,24 @@ const struct cli_kind cli_kinds[CLI_KINDS] = {
       vm_fields,
       entry_answers,
       vm_columns,
+      { NULL, NULL } },
+    { "acl",
+      "acl",
+      2,
+      1,
+      "VNI [PRIORITY,SRC,DST,PROTO,SPORT,DPORT]",
+      rule_fields,
+      entry_answers,
+      rule_columns,
+      { NULL, NULL } },
+    { "meter",
+      "meter",
+      1,
+      1,
+      "VNI",
+      meter_fields,
+      entry_answers,
+      meter_columns,
       { NULL, NULL } },
 };
 

@@ -14,10 +14,10 @@ struct cli_kind {
     const char *const *fields;  /* that apply takes, then null; fields[0..] name it */
     const char *const *answers; /* that only answers have, and apply drops */
     const struct cli_column *columns;
-    const char *related[2]; /* kinds that describe shows below, or null */
+    const char *related[3]; /* kinds that describe shows below, or null */
 };
 
-enum { CLI_KINDS = 6 };
+enum { CLI_KINDS = 9 };
 extern const struct cli_kind cli_kinds[CLI_KINDS]; /* in the order of applying */
 
 const struct cli_kind *

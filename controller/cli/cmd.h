@@ -8,6 +8,8 @@ enum cli_exit cmd_capacity_calibrate(struct cli *cli);
 enum cli_exit cmd_capacity_explain(struct cli *cli);
 enum cli_exit cmd_capacity_plan(struct cli *cli);
 enum cli_exit cmd_completion(struct cli *cli);
+enum cli_exit cmd_policy_get(struct cli *cli);
+enum cli_exit cmd_policy_set(struct cli *cli);
 enum cli_exit cmd_delete(struct cli *cli);
 enum cli_exit cmd_describe(struct cli *cli);
 enum cli_exit cmd_get(struct cli *cli);

@@ -47,7 +47,8 @@ static enum rc read_file(const char *path, struct buf *to, struct err *err)
     return err->code;
 }
 
-/* Region, clusters and nodes do not say in their answer whether they were there. */
+/* Region, policy, clusters and nodes do not say in their answer whether they were
+ * there. */
 static enum rc exists(const struct apply *a, const char *path, bool *ret,
                       struct err *err)
 {

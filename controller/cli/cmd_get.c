@@ -20,8 +20,8 @@ static const struct cli_kind *read_kind(const struct cli *cli, unsigned min_keys
 
     if (!kind) {
         *ret_code = cli_usage(cli,
-                              "'%s': not region, clusters, nodes, tenants, routes "
-                              "or vms",
+                              "'%s': not region, policy, clusters, nodes, tenants, "
+                              "routes, vms, acl or meter",
                               cli->args[0]);
     } else if (keys < min_keys || keys > kind->key_count) {
         *ret_code = cli_usage(cli, "%s takes: %s", kind->plural,
@@ -199,7 +199,7 @@ enum cli_exit cmd_describe(struct cli *cli)
         enum rc rc = RC_OK;
 
         cli_print_json(json, CLI_YAML);
-        for (unsigned i = 0; rc == RC_OK && i < 2 && kind->related[i]; i++) {
+        for (unsigned i = 0; rc == RC_OK && i < 3 && kind->related[i]; i++) {
             rc = print_related(cli, cli_kind_find(kind->related[i]), kind->singular,
                                kind->key_count ? cli->args[1] : "", &err);
         }
@@ -225,7 +225,7 @@ enum cli_exit cmd_delete(struct cli *cli)
     enum rc rc;
 
     if (kind && kind->key_count == 0) {
-        return cli_usage(cli, "a region is not deleted");
+        return cli_usage(cli, "a %s is not deleted", kind->singular);
     }
     kind = read_kind(cli, kind ? kind->key_count : 0, &code);
     if (!kind) {

@@ -206,7 +206,7 @@ struct tenant_status {
     char cluster[CLUSTER_NAME_MAX + 1];
     char h_home[CLUSTER_NAME_MAX + 1]; /* "": none */
     char name[TENANT_NAME_MAX + 1];
-    uint32_t route_count, vm_nc_count;
+    uint32_t route_count, vm_nc_count, rule_count;
     uint64_t mod_revision; /* last change of any of its entries, or of the start */
 };
 enum rc core_tenant(const struct core *c, uint32_t vni, struct tenant_status *ret);

@@ -72,6 +72,7 @@ enum rc core_tenant(const struct core *c, uint32_t vni, struct tenant_status *re
     memcpy(t.h_home, row.h_home, row.h_home_len);
     t.route_count = rows_count(committed_rows(c, vni, TABLE_VXLAN_ROUTE));
     t.vm_nc_count = rows_count(committed_rows(c, vni, TABLE_VM_NC));
+    t.rule_count = rows_count(committed_rows(c, vni, TABLE_ACL));
     if (slot) {
         t.mod_revision = slot->a;
     }

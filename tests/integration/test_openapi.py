@@ -25,7 +25,8 @@ from controller_rig import ROOT, Controller, ndjson
 PROGRAM = None
 PAGE = yaml.safe_load((ROOT / "proto/api/openapi.yaml").read_text())
 METHODS = ("get", "put", "patch", "post", "delete")
-VALUES = {"vni": "700", "name": "api-1", "prefix": "10.0.0.0/24", "vm": "10.0.0.5"}
+VALUES = {"vni": "700", "name": "api-1", "prefix": "10.0.0.0/24", "vm": "10.0.0.5",
+          "rule": "1000,10.0.0.0/8,0.0.0.0/0,tcp,,443"}
 BODIES = {
     ("put", "/v1/region"): {"name": "r", "icmp_source_v4": "192.0.2.1"},
     ("patch", "/v1/region"): {"underlay_sources": ["10.0.0.0/8"]},
@@ -33,10 +34,16 @@ BODIES = {
     ("patch", "/v1/clusters/{name}"): {"active_side": "a"},
     ("put", "/v1/nodes/{name}"): {"cluster": "k", "vtep_v4": "172.31.9.2"},
     ("patch", "/v1/nodes/{name}"): {"side": "a"},
-    ("put", "/v1/tenants/{vni}"): {"cluster": "k", "name": "n", "flags": ["inner_vlan"]},
+    ("put", "/v1/tenants/{vni}"): {"cluster": "k", "h_home": "h", "name": "n",
+                                   "flags": ["inner_vlan"]},
     ("patch", "/v1/tenants/{vni}"): {"name": "m"},
     ("put", "/v1/tenants/{vni}/routes/{prefix}"): {"scope": "local"},
     ("put", "/v1/tenants/{vni}/vms/{vm}"): {"nc": "172.16.1.1"},
+    ("put", "/v1/tenants/{vni}/acl/{rule}"): {"action": "permit"},
+    ("put", "/v1/tenants/{vni}/meter"): {"committed_bps": 1, "peak_bps": 2,
+                                         "committed_burst": 9600, "peak_burst": 9600},
+    ("put", "/v1/policy"): {"services": {"idc": "xgw-x86"}},
+    ("patch", "/v1/policy"): {"services": {"idc": None, "service:dns": "xgw-x86"}},
     ("post", "/v1/entries"): ndjson([{"table": "vm_nc", "vni": 700, "vm": "10.0.0.6",
                                       "nc": "172.16.1.1"}]),
 }
@@ -75,6 +82,8 @@ class Openapi(unittest.TestCase):
         cls.folder = tempfile.mkdtemp(prefix="xgw-openapi-")
         cls.c = Controller(PROGRAM, cls.folder).start()
         assert cls.c.request("PUT", "/v1/clusters/k", {"vip_v4": "172.31.0.1"}).status == 200
+        assert cls.c.request("PUT", "/v1/clusters/h", {
+            "kind": "xgw-h", "vip_v4": "172.31.0.2", "backing": "k"}).status == 200
 
     @classmethod
     def tearDownClass(cls):

@@ -98,7 +98,7 @@ class Entries(Case):
         got = self.expect("GET", "/v1/tenants/100")
         self.assertEqual(got.json, {"table": "tenant", "vni": 100, "cluster": "x86-1",
                                     "name": "Ácme Ⅻ", "flags": ["internet"],
-                                    "routes": 0, "vms": 0,
+                                    "routes": 0, "vms": 0, "rules": 0,
                                     "revision": a.json["revision"]})
         self.assertEqual(got.headers["ETag"], f'"{a.json["revision"]}"')
         # What GET gave can be PUT back and changes nothing.
@@ -177,6 +177,136 @@ class Entries(Case):
             self.expect("DELETE", vm(120, address))
         self.assertEqual(self.expect("GET", "/v1/tenants/120").json["vms"], 0)
 
+    def h_tenant(self, vni):
+        self.expect("PUT", "/v1/clusters/h-1", {"kind": "xgw-h", "backing": "x86-1",
+                                                "vip_v4": "172.31.0.9"})
+        self.tenant(vni, h_home="h-1")
+
+    def test_rules_are_put_read_listed_deleted_by_their_key(self):
+        self.h_tenant(160)
+        path = "/v1/tenants/160/acl"
+        before = self.expect("GET", "/v1/clusters/h-1").json["status"]["acl"]
+
+        def one(key):
+            return f"{path}/{quote(key, safe='')}"
+        self.expect("PUT", one("1000,10.0.0.0/8,0.0.0.0/0,tcp,,443"), {"action": "permit"})
+        self.expect("PUT", one("9,::/0,2001:db8::/32"), {"action": "deny"})
+        got = self.expect("GET", one("1000,10.0.0.0/8,0.0.0.0/0,6,,443")).json
+        self.assertEqual(got, {"table": "acl", "vni": 160, "priority": 1000,
+                               "src": "10.0.0.0/8", "dst": "0.0.0.0/0", "proto": "tcp",
+                               "dport": "443", "action": "permit"})
+        page = self.expect("GET", path + "?pageSize=1").json
+        rest = self.expect("GET", path + "?pageToken=" + page["next_page_token"]).json
+        self.assertEqual([r["priority"] for r in page["items"] + rest["items"]], [9, 1000])
+        self.assertEqual(self.expect("GET", "/v1/tenants/160").json["rules"], 2)
+        # What the XGW-H cluster is to hold counts them; the x86 one has none.
+        self.assertEqual(self.expect("GET", "/v1/clusters/h-1").json["status"]["acl"],
+                         before + 2)
+        self.assertEqual(self.expect("GET", "/v1/clusters/x86-1").json["status"]["acl"], 0)
+        for key, field, rule in (
+                ("0,10.0.0.0/8,0.0.0.0/0", "priority", "priority_range"),
+                ("x,10.0.0.0/8,0.0.0.0/0", "priority", "type"),
+                ("5", "src", "required"),
+                ("5,10.0.0.1/8", "src", "host_bits"),
+                ("5,10.0.0.0/8,::/0", "dst", "family_mismatch"),
+                ("5,10.0.0.0/8,,udp,9-8", "sport", "port_range"),
+                ("5,10.0.0.0/8,,gre,,80", "proto", "proto_known"),
+                ("5,10.0.0.0/8,,47,,80", "dport", "port_protocol")):
+            with self.subTest(key=key):
+                self.refused("PUT", one(key), {"action": "deny"}, field=field, rule=rule)
+        self.refused("PUT", one("5,10.0.0.0/8"), {"action": "drop"}, field="action")
+        self.refused("PATCH", "/v1/tenants/160", {"h_home": None}, 409, field="h_home",
+                     rule="xgw_h_needed")
+        for _ in range(2):
+            self.expect("DELETE", one("9,::/0,2001:db8::/32"))
+        self.expect("DELETE", one("1000,10.0.0.0/8,0.0.0.0/0,tcp,,443"))
+        self.assertEqual(self.expect("GET", path).json["items"], [])
+        self.expect("PATCH", "/v1/tenants/160", {"h_home": None})
+        self.refused("PUT", one("5,10.0.0.0/8"), {"action": "deny"}, 409,
+                     rule="xgw_h_needed")
+
+    def test_a_meter_is_put_read_deleted(self):
+        self.h_tenant(161)
+        path = "/v1/tenants/161/meter"
+        meter = {"committed_bps": 10**9, "peak_bps": 2 * 10**9,
+                 "committed_burst": 1250000, "peak_burst": 2500000}
+        self.expect("GET", path, status=404)
+        self.expect("PUT", path, meter)
+        self.assertEqual(self.expect("GET", path).json,
+                         {"table": "meter", "vni": 161, **meter})
+        for change, field, rule in (
+                ({"peak_bps": 1}, "peak_bps", "meter_order"),
+                ({"peak_bps": 10**13 + 1}, "peak_bps", "meter_rate"),
+                ({"committed_burst": 1500}, "committed_burst", "meter_burst"),
+                ({"committed_bps": "1G"}, "committed_bps", "type")):
+            with self.subTest(change=change):
+                self.refused("PUT", path, {**meter, **change}, field=field, rule=rule)
+        self.expect("DELETE", path)
+        self.expect("GET", path, status=404)
+
+    def test_the_policy_is_read_replaced_and_patched(self):
+        default = {"local": "xgw-h", "peer": "xgw-h", "idc": "xgw-h", "region": "xgw-h",
+                   "internet": "xgw-x86", "service": "xgw-h"}
+        self.assertEqual(self.expect("GET", "/v1/policy").json["services"], default)
+        self.expect("PATCH", "/v1/policy", {"services": {"idc": "xgw-x86",
+                                                         "service:dns": "xgw-x86"}})
+        got = self.expect("GET", "/v1/policy")
+        self.assertEqual(got.json["services"],
+                         {**default, "idc": "xgw-x86", "service:dns": "xgw-x86"})
+        again = self.expect("PUT", "/v1/policy", got.json).json
+        self.assertEqual((again["unchanged"], again["changed"]), (1, 0))
+        for services, field, rule in (
+                ({"idc": "xgw-z"}, "services.idc", "place_known"),
+                ({"derived": "xgw-h"}, "services.derived", "service_known"),
+                ({"service:a b": "xgw-x86"}, "services.service:a b", "name_syntax")):
+            with self.subTest(services=services):
+                self.refused("PATCH", "/v1/policy", {"services": services}, field=field,
+                             rule=rule)
+        self.refused("PUT", "/v1/policy", {}, field="services", rule="required")
+        self.refused("PUT", "/v1/policy", {"services": {}, "x": 1}, field="x",
+                     rule="unknown_field")
+        self.expect("PATCH", "/v1/policy", {"services": {"idc": None,
+                                                         "service:dns": None}})
+        self.assertEqual(self.expect("GET", "/v1/policy").json["services"], default)
+
+    def test_h_clusters_and_their_nodes_say_what_stands_behind_them(self):
+        self.h_tenant(162)
+        c = self.expect("GET", "/v1/clusters/h-1").json
+        self.assertEqual((c["kind"], c["backing"]), ("xgw-h", "x86-1"))
+        self.assertEqual(c["fallback_meter"]["tenant"]["miss"],
+                         {"rate_bps": 10**8, "burst_bytes": 125000})
+        self.expect("PATCH", "/v1/clusters/h-1",
+                    {"fallback_meter": {"node": {"service": {"rate_bps": 8 * 10**8,
+                                                             "burst_bytes": None}}}})
+        c = self.expect("GET", "/v1/clusters/h-1").json
+        self.assertEqual(c["fallback_meter"]["node"]["service"],
+                         {"rate_bps": 8 * 10**8, "burst_bytes": 10**6})
+        node = {"cluster": "h-1", "kind": "soft-h", "vtep_v4": "172.31.9.50"}
+        self.expect("PUT", "/v1/nodes/h-1a", node)
+        self.assertEqual(self.expect("GET", "/v1/nodes/h-1a").json["kind"], "soft-h")
+        self.refused("PUT", "/v1/nodes/h-1b", {**node, "kind": "x86"}, field="kind",
+                     rule="kind_fits_cluster")
+        self.refused("PUT", "/v1/nodes/h-1b", {**node, "kind": "asic"}, field="kind",
+                     rule="node_kind")
+        self.refused("PUT", "/v1/nodes/h-1b", {**node, "fallback_v4": "172.31.9.51"},
+                     field="fallback_v4", rule="x86_only")
+        self.refused("PUT", "/v1/clusters/h-2", {"kind": "xgw-h", "backing": "mars",
+                                                 "vip_v4": "172.31.0.10"},
+                     field="backing", rule="unknown_cluster")
+        self.refused("PATCH", "/v1/clusters/h-1",
+                     {"fallback_meter": {"tenant": {"miss": {"rate": 5}}}},
+                     field="fallback_meter.tenant.miss.rate", rule="unknown_field")
+        self.refused("PATCH", "/v1/tenants/162", {"cluster": "x86-2"}, field="cluster",
+                     rule="home_backing")
+        self.expect("PUT", route(162, "10.0.0.0/8"), {"scope": "local"})
+        self.expect("PUT", route(162, "10.1.0.0/16"), {"scope": "internet"})
+        hops = self.expect("GET", "/v1/trace?vni=162&dst=10.1.0.1").json["hops"]
+        self.assertEqual([(h["kind"], h["cluster"]) for h in hops],
+                         [("tenant", "h-1"), ("route", "h-1"), ("fallback", "h-1"),
+                          ("route", "x86-1"), ("drop", "x86-1")])
+        self.assertEqual(hops[1]["entry"]["scope"], "fallback")
+        self.expect("DELETE", "/v1/nodes/h-1a")
+
     def test_digests_are_the_documented_sums(self):
         entries = [
             {"table": "tenant", "vni": 130, "cluster": "x86-1", "name": "d",
@@ -186,7 +316,15 @@ class Entries(Case):
             {"table": "vxlan_route", "vni": 130, "prefix": "2001:db8:9::/48",
              "scope": "service", "service": "ntp"},
             {"table": "vm_nc", "vni": 130, "vm": "10.9.0.1", "nc": "fd00::1",
-             "mac": "02:00:00:00:00:05"}]
+             "mac": "02:00:00:00:00:05"},
+            {"table": "tenant", "vni": 131, "cluster": "x86-1", "h_home": "h-1"},
+            {"table": "acl", "vni": 131, "priority": 7, "src": "10.0.0.0/8",
+             "dst": "10.1.0.0/16", "proto": "udp", "sport": "1-5", "action": "deny"},
+            {"table": "acl", "vni": 131, "priority": 7, "src": "::/0",
+             "dst": "fd00::/16", "action": "permit"},
+            {"table": "meter", "vni": 131, "committed_bps": 5, "peak_bps": 10**13,
+             "committed_burst": 9600, "peak_burst": 9601}]
+        self.h_tenant(132)
         before = self.c.digests()
         self.expect("POST", "/v1/entries", ndjson(entries))
         after = self.c.digests()

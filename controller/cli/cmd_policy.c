@@ -1,0 +1,100 @@
+/* xgwctl policy: which services XGW-H holds. */
+#include "controller/cli/cmd.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "controller/cli/cli_http.h"
+#include "controller/cli/cli_print.h"
+#include "controller/cli/cli_wait.h"
+
+static void print_services(json_t *policy)
+{
+    static const struct cli_column columns[] = {
+        { "SERVICE", "service" },
+        { "PLACE", "place" },
+        { NULL, NULL },
+    };
+    json_t *rows = json_array();
+    struct buf text = BUF_INIT;
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(json_object_get(policy, "services"), key, value)
+    {
+        json_array_append_new(rows,
+                              json_pack("{s:s, s:O}", "service", key, "place", value));
+    }
+    cli_table(rows, columns, &text);
+    if (json_is_true(json_object_get(policy, "pending"))) {
+        buf_text(&text, "the nodes' tables are still being worked out\n");
+    }
+    cli_print_buf(&text);
+    json_decref(rows);
+}
+
+enum cli_exit cmd_policy_get(struct cli *cli)
+{
+    struct err err = { 0 };
+    struct cli_answer a = { 0 };
+
+    if (cli_http_call(cli->http, "GET", "/v1/policy", NULL, &a, &err) != RC_OK) {
+        return cli_fail(&err);
+    }
+    if (cli->settings.output == CLI_TABLE) {
+        print_services(a.json);
+    } else {
+        cli_print_json(a.json, (enum cli_output)cli->settings.output);
+    }
+    json_decref(a.json);
+    return CLI_OK;
+}
+
+/* "idc=xgw-x86"; "default" is the patch's null. */
+static bool add_change(const char *arg, json_t *services)
+{
+    const char *equals = strchr(arg, '=');
+    char service[64];
+
+    if (!equals || equals == arg || (size_t)(equals - arg) >= sizeof(service)) {
+        return false;
+    }
+    snprintf(service, sizeof(service), "%.*s", (int)(equals - arg), arg);
+    json_object_set_new(services, service,
+                        strcmp(equals + 1, "default") == 0 ? json_null()
+                                                           : json_string(equals + 1));
+    return true;
+}
+
+enum cli_exit cmd_policy_set(struct cli *cli)
+{
+    struct err err = { 0 };
+    struct cli_answer a = { 0 };
+    struct buf path = BUF_INIT;
+    json_t *services = json_object();
+    json_t *body = json_pack("{s:o}", "services", services);
+    enum cli_exit code;
+    enum rc rc;
+
+    for (unsigned i = 0; i < cli->arg_count; i++) {
+        if (!add_change(cli->args[i], services)) {
+            json_decref(body);
+            return cli_usage(cli, "'%s': not SERVICE=PLACE", cli->args[i]);
+        }
+    }
+    buf_text(&path, "/v1/policy");
+    cli_http_change_query(cli, &path);
+    rc = cli_http_call(cli->http, "PATCH", buf_cstr(&path), body, &a, &err);
+    buf_fini(&path);
+    json_decref(body);
+    if (rc != RC_OK) {
+        return cli_fail(&err);
+    }
+    printf("policy %s%s\n",
+           json_integer_value(json_object_get(a.json, "changed")) > 0 ? "changed"
+                                                                      : "unchanged",
+           cli_option(cli, "dry-run") ? " (dry run)" : "");
+    code = cli_change_exit(cli, a.json);
+    json_decref(a.json);
+    return code;
+}
