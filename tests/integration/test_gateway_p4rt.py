@@ -8,7 +8,9 @@ meters, packets that follow what was written, packet I/O.  The protocol's Python
 from our .proto by protoc, the p4info and the entries from the tests' own description.
 """
 import pathlib
+import socket
 import struct
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -389,6 +391,68 @@ class P4Runtime(unittest.TestCase):
         self.assertEqual(sum(f[30:34] in members for f in got), 10)
         self.assertEqual(sum(f[30:34] not in members for f in got), 50)
         self.assertEqual(self.vnis, {0: 150})
+
+    def test_arp_is_answered_only_while_vtep_has_rows(self):
+        ask = bytes(cases.ether("ff:ff:ff:ff:ff:ff") / cases.ARP(
+            op=1, hwsrc=cases.PEER_MAC, psrc="172.20.0.2", pdst="172.20.0.1"))
+        vtep = Row("vtep", physical.prefix_match(world.VTEP4), "is_vtep", priority=1)
+
+        def replies(path):
+            return [f for f in compare.read_pcap(path) if f[12:14] == b"\x08\x06"
+                    and f[20:22] == b"\0\2"]
+
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            cases.write_pcap(folder / "in.pcap", [ask])
+            options = ("--addresses", "up0=172.20.0.1>172.20.0.2", "--memory", "64")
+            for ready in (False, True):
+                ports = f"up0=pcap:{folder}/in.pcap,{folder}/out.pcap"
+                with Switch(ports, *options, *(("--wait-ready",) if ready else ())) as s, \
+                        s.controller() as c:
+                    c.push(action="RECONCILE_AND_COMMIT")  # keeps what was counted
+                    if ready:
+                        c.write([vtep])
+                        self.assertEqual(c.heard().packet.payload, ask)
+                    else:  # it was there before anybody told the switch who it is
+                        gw.wait_until(lambda c=c: c.read_counter(
+                            "drop_reason", 1)[0].data.packet_count == 1, "not_ready")
+                        c.write([vtep])
+                        c.write([vtep], "DELETE")
+                reply = replies(folder / "out.pcap")
+                self.assertEqual(len(reply), int(ready))
+            self.assertEqual(reply[0][28:32], bytes([172, 20, 0, 1]))
+
+    def test_over_tls_a_controller_without_a_certificate_is_refused(self):
+        with tempfile.TemporaryDirectory() as name:
+            for args in (("req", "-x509", "-newkey", "ec", "-pkeyopt",
+                          "ec_paramgen_curve:P-256", "-nodes", "-keyout", "key.pem", "-out",
+                          "cert.pem", "-days", "2", "-subj", "/CN=switch", "-addext",
+                          "subjectAltName=IP:127.0.0.1"),):
+                subprocess.run(["openssl", *args], cwd=name, check=True,
+                               stderr=subprocess.DEVNULL)
+            pem = {n: (pathlib.Path(name) / f"{n}.pem").read_bytes() for n in ("key", "cert")}
+            s = Switch("up0=null up1=null", "--memory", "64", "--tls-ca", f"{name}/cert.pem",
+                       "--tls-cert", f"{name}/cert.pem", "--tls-key", f"{name}/key.pem")
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                port = free.getsockname()[1]
+            s.gateway.args[s.gateway.args.index("--control") + 1] = f"127.0.0.1:{port}"
+            with s:
+                for key, cert, works in ((pem["key"], pem["cert"], True), (None, None, False)):
+                    channel = grpc.secure_channel(
+                        f"127.0.0.1:{port}",
+                        grpc.ssl_channel_credentials(pem["cert"], key, cert))
+                    call = channel.unary_unary(
+                        rig.Controller.SERVICE + "Capabilities",
+                        request_serializer=bytes, response_deserializer=bytes)
+                    if works:
+                        grpc.channel_ready_future(channel).result(timeout=30)
+                        self.assertIn(b"1.3.0", call(b"", timeout=20))
+                    else:
+                        with self.assertRaises(grpc.RpcError) as e:
+                            call(b"", timeout=20)
+                        self.assertEqual(e.exception.code(), Code.UNAVAILABLE)
+                    channel.close()
 
     def test_a_packet_of_the_controller_goes_out_and_one_for_us_comes_in(self):
         with tempfile.TemporaryDirectory() as name:
