@@ -22,8 +22,9 @@
 #include "controller/store/store_memory.h"
 
 #define SIM_NODES_MAX    64
-#define SIM_CLUSTERS     2
-#define SIM_COMMANDS_MAX 8 /* outstanding at once */
+#define SIM_X86          2             /* clusters of each kind */
+#define SIM_CLUSTERS     (SIM_X86 * 2) /* x86-0, x86-1, h-0, h-1; x86-n is behind h-n */
+#define SIM_COMMANDS_MAX 8             /* outstanding at once */
 #define SIM_HISTORY      4096
 #define SIM_BEAT_MS      UINT64_C(10000)
 
@@ -184,6 +185,12 @@ uint64_t links_wake(const struct sim *s);
 void links_fini(struct sim *s);
 
 /* ---- sim_churn.c ---- */
+
+void sim_cluster_name(unsigned cluster, char ret[CLUSTER_NAME_MAX + 1]);
+static inline bool sim_is_h(unsigned cluster)
+{
+    return cluster >= SIM_X86;
+}
 
 void churn_setup(struct sim *s); /* region, clusters, nodes */
 bool churn_is_set_up(const struct sim *s);

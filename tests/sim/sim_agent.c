@@ -319,6 +319,9 @@ void agent_start(struct sim_agent *a)
                                      .writes_in_flight = 4,
                                      .controller_count = 1 };
 
+    if (sim_is_h(a->index % SIM_CLUSTERS)) {
+        config.device_kind = DEVICE_SOFT_H;
+    }
     snprintf(config.device_id, sizeof(config.device_id), "%s", a->name);
     a->start_at_ms = 0;
     a->session = session_new(&config);
@@ -353,7 +356,7 @@ void agent_init(struct sim *s, unsigned index)
     a->sim = s;
     a->index = index;
     snprintf(a->name, sizeof(a->name), "gw-%u", index);
-    snprintf(a->cluster, sizeof(a->cluster), "x86-%u", index % SIM_CLUSTERS);
+    sim_cluster_name(index % SIM_CLUSTERS, a->cluster);
     a->device = memory_device_new(&(struct memory_device_config){
         .boot_id = 1 + index * UINT64_C(1000000), .work_ms = 1, .answer_ms = 1 });
     memory_device_observe(a->device, observe, a);

@@ -1,5 +1,6 @@
 #include "tests/sim/sim.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static struct digest root_of(const struct table_set *set, int table)
@@ -51,7 +52,7 @@ void check_event(struct sim *s)
     for (unsigned c = 0; c < SIM_CLUSTERS; c++) {
         char name[CLUSTER_NAME_MAX + 1];
 
-        snprintf(name, sizeof(name), "x86-%u", c);
+        sim_cluster_name(c, name);
         for (int t = 0; core_cluster_find(s->core, name) && t < TABLE_COUNT; t++) {
             at->roots[c][t] = core_group_digest(s->core, name, (enum table_id)t);
         }
@@ -128,6 +129,8 @@ void check_model_apply(struct table_set *model, const struct blob *ops)
         if (run.table == TABLE_TENANT && run.op == BATCH_DELETE) {
             table_set_put(model, run.vni, TABLE_VXLAN_ROUTE, NULL);
             table_set_put(model, run.vni, TABLE_VM_NC, NULL);
+            table_set_put(model, run.vni, TABLE_ACL, NULL);
+            table_set_put(model, run.vni, TABLE_METER, NULL);
         }
     }
 }
@@ -135,9 +138,9 @@ void check_model_apply(struct table_set *model, const struct blob *ops)
 static bool is_vni_same(const struct sim *s, uint32_t vni)
 {
     static const enum table_id tables[] = { TABLE_TENANT, TABLE_VXLAN_ROUTE,
-                                            TABLE_VM_NC };
+                                            TABLE_VM_NC, TABLE_ACL, TABLE_METER };
 
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < 5; i++) {
         const struct rows *have = core_rows(s->core, vni, tables[i]);
         const struct rows *want = table_set_rows(s->model, vni, tables[i]);
 
@@ -181,78 +184,178 @@ static void check_acknowledged(struct sim *s)
         }
     }
     if (core_count(s->core, TABLE_TENANT) != table_set_count(s->model, TABLE_TENANT) ||
-        core_count(s->core, TABLE_VM_NC) != table_set_count(s->model, TABLE_VM_NC)) {
+        core_count(s->core, TABLE_VM_NC) != table_set_count(s->model, TABLE_VM_NC) ||
+        core_count(s->core, TABLE_ACL) != table_set_count(s->model, TABLE_ACL)) {
         sim_fail(s, "the intent holds what nobody wrote");
     }
 }
 
 /* ---- desired, from the intent, in the plainest way ---- */
 
-static void home_of(const struct sim *s, uint32_t vni, char *ret, struct entry *ret_row)
+/* All entries of one VNI, in the plainest form. */
+struct entries {
+    struct entry *at;
+    uint32_t count;
+};
+
+static void read_entries(const struct sim *s, uint32_t vni, struct entries *to)
+{
+    to->count = 0;
+    for (int t = 0; t < TABLE_COUNT; t++) {
+        struct rows *rows = table_set_rows(s->model, vni, (enum table_id)t);
+        struct rows_iter it = rows_begin(rows, (enum table_id)t);
+        struct row row;
+
+        to->at = realloc(to->at, (to->count + rows_count(rows) + 1) * sizeof(*to->at));
+        while (rows && rows_next(&it, &row)) {
+            entry_unpack((enum table_id)t, vni, &row, &to->at[to->count++], NULL);
+        }
+    }
+}
+
+/* The tenant row of a VNI; false: none. */
+static bool tenant_of(const struct sim *s, uint32_t vni, struct entry *ret)
 {
     struct rows_iter it =
         rows_begin(table_set_rows(s->model, vni, TABLE_TENANT), TABLE_TENANT);
     struct row row;
 
-    ret[0] = '\0';
-    if (rows_next(&it, &row) &&
-        entry_unpack(TABLE_TENANT, vni, &row, ret_row, NULL) == RC_OK) {
-        memcpy(ret, ret_row->tenant.cluster, sizeof(ret_row->tenant.cluster));
-    }
+    return it.rows && rows_next(&it, &row) &&
+           entry_unpack(TABLE_TENANT, vni, &row, ret, NULL) == RC_OK;
 }
 
-static void add_desired(const struct sim *s, struct table_set *to, struct entry *e,
-                        const char *home)
+static const char *home_of(const struct entry *tenant, bool is_h)
 {
-    char peer_home[CLUSTER_NAME_MAX + 1];
-    struct entry peer;
-    struct batch_writer w;
-    struct blob *one;
+    return is_h ? tenant->tenant.h_home : tenant->tenant.cluster;
+}
 
-    if (e->table == TABLE_TENANT) {
-        uint8_t flags = e->tenant.flags;
-        uint32_t vni = e->vni;
+/* By the policy of the set-up: idc and internet are XGW-x86's. */
+static bool is_chosen(const struct entries *all, const struct entry *e)
+{
+    const struct ip *ip = e->table == TABLE_VM_NC ? &e->vm_nc.vm : &e->route.dst.addr;
+    bool has_v6_mac = false;
 
-        memset(e, 0, sizeof(*e));
-        e->table = TABLE_VNI;
-        e->vni = vni;
-        e->vni_row.flags = flags;
-    } else if (e->table == TABLE_VXLAN_ROUTE && e->route.action.scope == SCOPE_PEER) {
-        home_of(s, e->route.action.vni, peer_home, &peer);
-        if (strcmp(peer_home, home) != 0) {
-            e->route.action.scope = SCOPE_DERIVED;
-            e->route.action.endpoint = core_cluster_find(s->core, peer_home)->vip_v4;
+    if (e->table == TABLE_VXLAN_ROUTE && (e->route.action.scope == SCOPE_IDC ||
+                                          e->route.action.scope == SCOPE_INTERNET)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < all->count; i++) {
+        has_v6_mac = has_v6_mac ||
+                     (all->at[i].table == TABLE_VM_NC &&
+                      all->at[i].vm_nc.vm.family == IP_V6 && all->at[i].vm_nc.has_mac);
+    }
+    if (e->table == TABLE_VM_NC && e->vm_nc.has_mac) {
+        return false;
+    }
+    return !(ip->family == IP_V6 && has_v6_mac &&
+             (e->table == TABLE_VM_NC || e->route.action.scope == SCOPE_LOCAL));
+}
+
+/* Whether XGW-H answers for what covers a route that is not chosen.  What is chosen by
+ * this policy is answered, and what is not chosen falls back, so the longest tells. */
+static bool is_answered_around(const struct entries *all, const struct entry *e)
+{
+    const struct entry *best = NULL;
+
+    for (uint32_t i = 0; i < all->count; i++) {
+        const struct entry *k = &all->at[i];
+
+        if (k->table == TABLE_VXLAN_ROUTE && k->route.dst.len < e->route.dst.len &&
+            prefix_covers(&k->route.dst, &e->route.dst) &&
+            (!best || k->route.dst.len > best->route.dst.len)) {
+            best = k;
         }
     }
-    batch_writer_init(&w);
-    batch_add_entry(&w, ENTRY_PUT, e);
-    one = batch_writer_finish(&w);
-    table_set_apply(to, one->data, one->len, NULL, NULL, NULL);
-    blob_unref(one);
-    batch_writer_fini(&w);
+    return best && is_chosen(all, best);
 }
 
-static struct table_set *make_desired(const struct sim *s, const char *cluster)
+/* What an XGW-H group holds of `e`; false: nothing. */
+static bool make_resident(const struct entries *all, struct entry *e)
+{
+    if ((e->table != TABLE_VXLAN_ROUTE && e->table != TABLE_VM_NC) ||
+        is_chosen(all, e)) {
+        return true;
+    }
+    if (e->table == TABLE_VM_NC || !is_answered_around(all, e)) {
+        return false;
+    }
+    memset(&e->route.action, 0, sizeof(e->route.action));
+    e->route.action.scope = SCOPE_FALLBACK;
+    return true;
+}
+
+static void make_vni(const struct entries *all, bool is_h, struct entry *e)
+{
+    struct entry vni = { .table = TABLE_VNI, .vni = e->vni };
+
+    vni.vni_row.flags = e->tenant.flags;
+    for (uint32_t i = 0; is_h && i < all->count; i++) {
+        vni.vni_row.flags |= all->at[i].table == TABLE_ACL ? VNI_ACL : 0;
+        vni.vni_row.half = e->vni % 2;
+    }
+    *e = vni;
+}
+
+static void make_peer(const struct sim *s, const char *cluster, bool is_h,
+                      struct entry *e)
+{
+    struct entry peer;
+    const char *home;
+
+    if (!tenant_of(s, e->route.action.vni, &peer) ||
+        strcmp(home_of(&peer, is_h), cluster) == 0) {
+        return;
+    }
+    home = peer.tenant.h_home[0] ? peer.tenant.h_home : peer.tenant.cluster;
+    e->route.action.scope = SCOPE_DERIVED;
+    e->route.action.endpoint = core_cluster_find(s->core, home)->vip_v4;
+}
+
+static void add_desired(const struct sim *s, const struct entries *all, uint32_t i,
+                        const char *cluster, bool is_h, struct batch_writer *to)
+{
+    struct entry e = all->at[i];
+
+    if (is_h ? !make_resident(all, &e)
+             : e.table == TABLE_ACL || e.table == TABLE_METER) {
+        return;
+    }
+    if (e.table == TABLE_TENANT) {
+        make_vni(all, is_h, &e);
+    } else if (e.table == TABLE_VXLAN_ROUTE && e.route.action.scope == SCOPE_PEER) {
+        make_peer(s, cluster, is_h, &e);
+    }
+    batch_add_entry(to, ENTRY_PUT, &e);
+}
+
+static struct table_set *make_desired(const struct sim *s, unsigned cluster)
 {
     struct table_set *set = table_set_new();
+    struct entries all = { NULL, 0 };
+    struct batch_writer w;
+    struct blob *ops;
+    char name[CLUSTER_NAME_MAX + 1];
 
+    sim_cluster_name(cluster, name);
+    batch_writer_init(&w);
     for (uint32_t vni = table_set_next(s->model, VNI_MIN, ~0u); vni != 0;
          vni = table_set_next(s->model, vni + 1, ~0u)) {
-        char home[CLUSTER_NAME_MAX + 1];
-        struct entry e;
+        struct entry tenant;
 
-        home_of(s, vni, home, &e);
-        for (int t = 0; strcmp(home, cluster) == 0 && t < TABLE_COUNT; t++) {
-            struct rows_iter it = rows_begin(
-                table_set_rows(s->model, vni, (enum table_id)t), (enum table_id)t);
-            struct row row;
-
-            while (rows_next(&it, &row)) {
-                entry_unpack((enum table_id)t, vni, &row, &e, NULL);
-                add_desired(s, set, &e, home);
-            }
+        if (!tenant_of(s, vni, &tenant) ||
+            strcmp(home_of(&tenant, sim_is_h(cluster)), name) != 0) {
+            continue;
+        }
+        read_entries(s, vni, &all);
+        for (uint32_t i = 0; i < all.count; i++) {
+            add_desired(s, &all, i, name, sim_is_h(cluster), &w);
         }
     }
+    ops = batch_writer_finish(&w);
+    table_set_apply(set, ops->data, ops->len, NULL, NULL, NULL);
+    blob_unref(ops);
+    batch_writer_fini(&w);
+    free(all.at);
     return set;
 }
 
@@ -298,13 +401,18 @@ static void check_device(struct sim *s, struct sim_agent *a,
     }
 }
 
-/* No VNI is in two clusters. */
+/* No VNI is in two clusters of a kind; one in an XGW-H cluster is in that behind it. */
 static void check_homes(struct sim *s, struct table_set *const sets[SIM_CLUSTERS])
 {
-    for (uint32_t vni = table_set_next(sets[0], VNI_MIN, ~0u); vni != 0;
-         vni = table_set_next(sets[0], vni + 1, ~0u)) {
-        if (table_set_next(sets[1], vni, ~0u) == vni) {
-            sim_fail(s, "vni %u has two homes", vni);
+    for (unsigned c = 0; c < SIM_CLUSTERS; c++) {
+        for (uint32_t vni = table_set_next(sets[c], VNI_MIN, ~0u); vni != 0;
+             vni = table_set_next(sets[c], vni + 1, ~0u)) {
+            if (c % SIM_X86 == 0 && table_set_next(sets[c + 1], vni, ~0u) == vni) {
+                sim_fail(s, "vni %u has two homes of a kind", vni);
+            }
+            if (sim_is_h(c) && table_set_next(sets[c - SIM_X86], vni, ~0u) != vni) {
+                sim_fail(s, "vni %u is on XGW-H and not behind it", vni);
+            }
         }
     }
 }
@@ -319,8 +427,8 @@ void check_all(struct sim *s)
     for (unsigned c = 0; c < SIM_CLUSTERS; c++) {
         char name[CLUSTER_NAME_MAX + 1];
 
-        snprintf(name, sizeof(name), "x86-%u", c);
-        sets[c] = make_desired(s, name);
+        sim_cluster_name(c, name);
+        sets[c] = make_desired(s, c);
         if (!is_same_set(sets[c], core_group_desired(s->core, name))) {
             sim_fail(s, "%s: desired is not what follows from the intent", name);
         }

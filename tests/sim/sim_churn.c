@@ -7,8 +7,17 @@
 
 #define SETUP_TOKEN UINT64_C(1)
 
+/* Objects before the nodes: region, clusters, policy. */
+#define SETUP_OBJECTS (1u + SIM_CLUSTERS + 1)
+
+void sim_cluster_name(unsigned cluster, char ret[CLUSTER_NAME_MAX + 1])
+{
+    snprintf(ret, CLUSTER_NAME_MAX + 1, sim_is_h(cluster) ? "h-%u" : "x86-%u",
+             cluster % SIM_X86);
+}
+
 static void fill_setup(struct sim *s, uint32_t step, struct command *cmd,
-                       struct region *region)
+                       struct region *region, struct policy *policy)
 {
     if (step == 0) {
         cmd->kind = COMMAND_PUT_REGION;
@@ -17,38 +26,50 @@ static void fill_setup(struct sim *s, uint32_t step, struct command *cmd,
         cmd->region = region;
     } else if (step <= SIM_CLUSTERS) {
         cmd->kind = COMMAND_PUT_CLUSTER;
-        snprintf(cmd->cluster.name, sizeof(cmd->cluster.name), "x86-%u", step - 1);
+        sim_cluster_name(step - 1, cmd->cluster.name);
         cmd->cluster.kind = CLUSTER_X86;
         cmd->cluster.active_side = 'a';
         cmd->cluster.vip_v4 = ip_v4(0xc6336500 + step);
+        if (sim_is_h(step - 1)) {
+            cmd->cluster.kind = CLUSTER_XGW_H;
+            sim_cluster_name(step - 1 - SIM_X86, cmd->cluster.backing);
+            fallback_meter_default(&cmd->cluster.fallback_meter);
+        }
+    } else if (step == SIM_CLUSTERS + 1) {
+        cmd->kind = COMMAND_PUT_POLICY;
+        policy_set(policy, "idc", POLICY_XGW_X86, NULL);
+        cmd->policy = policy;
     } else {
-        const struct sim_agent *a = &s->agents[step - 1 - SIM_CLUSTERS];
+        const struct sim_agent *a = &s->agents[step - SETUP_OBJECTS];
+        bool is_h = sim_is_h(a->index % SIM_CLUSTERS);
 
         cmd->kind = COMMAND_PUT_NODE;
         memcpy(cmd->node.name, a->name, sizeof(cmd->node.name));
         memcpy(cmd->node.cluster, a->cluster, sizeof(cmd->node.cluster));
-        cmd->node.kind = DEVICE_X86;
-        cmd->node.side = a->index % 4 < 2 ? 'a' : 'b';
+        cmd->node.kind = is_h ? DEVICE_SOFT_H : DEVICE_X86;
+        cmd->node.side = a->index / SIM_CLUSTERS % 2 ? 'b' : 'a';
         cmd->node.vtep_v4 = ip_v4(0xc6336600 + a->index);
+        cmd->node.fallback_v4 = is_h ? cmd->node.vtep_v6 : ip_v4(0xc6336700 + a->index);
     }
 }
 
 bool churn_is_set_up(const struct sim *s)
 {
-    return s->setup_step == 1 + SIM_CLUSTERS + s->config.nodes;
+    return s->setup_step == SETUP_OBJECTS + s->config.nodes;
 }
 
 void churn_setup(struct sim *s)
 {
     struct command cmd = { .token = SETUP_TOKEN, .who = "sim" };
     struct region region = { 0 };
+    struct policy policy = { 0 };
 
     if (churn_is_set_up(s) || s->is_setup_waiting || !s->core ||
         !core_is_ready(s->core)) {
         return;
     }
     s->is_setup_waiting = true;
-    fill_setup(s, s->setup_step, &cmd, &region);
+    fill_setup(s, s->setup_step, &cmd, &region, &policy);
     controller_command(s, &cmd);
 }
 
@@ -67,11 +88,34 @@ static bool is_tenant(const struct sim *s, uint32_t vni)
 static void add_tenant(struct sim *s, struct batch_writer *w, uint32_t vni)
 {
     struct entry e = { .table = TABLE_TENANT, .vni = vni };
+    unsigned home;
 
     e.tenant.flags = (uint8_t)sim_random(s, VNI_FLAGS + 1) & TENANT_FLAGS;
-    snprintf(e.tenant.cluster, sizeof(e.tenant.cluster), "x86-%u",
-             (unsigned)sim_random(s, SIM_CLUSTERS));
+    home = (unsigned)sim_random(s, SIM_X86);
+    sim_cluster_name(home, e.tenant.cluster);
+    if (sim_random(s, 3) > 0) {
+        sim_cluster_name(home + SIM_X86, e.tenant.h_home);
+    }
     batch_add_entry(w, ENTRY_PUT, &e);
+}
+
+/* Rules and meters: refused where the tenant has no home on XGW-H. */
+static void add_guard(struct sim *s, struct batch_writer *w, enum entry_op op,
+                      uint32_t vni)
+{
+    struct entry e = { .table = TABLE_ACL, .vni = vni };
+
+    if (sim_random(s, 4) == 0) {
+        e.table = TABLE_METER;
+        e.meter.peak_bps = 1 + sim_random(s, 1000000);
+        e.meter.committed_burst = e.meter.peak_burst = METER_BURST_MIN;
+    } else {
+        e.acl.priority = (uint16_t)(1 + sim_random(s, 8));
+        e.acl.action = (uint8_t)(ACL_PERMIT + sim_random(s, 2));
+        e.acl.match.src.addr.family = e.acl.match.dst.addr.family = IP_V4;
+        e.acl.match.sport.last = e.acl.match.dport.last = UINT16_MAX;
+    }
+    batch_add_entry(w, op, &e);
 }
 
 /* Keys are few, so that they are put, deleted and put again. */
@@ -86,6 +130,8 @@ static void add_route(struct sim *s, struct batch_writer *w, enum entry_op op,
 
         e.route.dst.addr = ip_v6(v6);
         e.route.dst.len = 48;
+    } else if (sim_random(s, 6) == 0) { /* covers those below */
+        e.route.dst = (struct prefix){ ip_v4(UINT32_C(10) << 24), 8 };
     } else {
         e.route.dst.addr =
             ip_v4((UINT32_C(10) << 24) + ((uint32_t)sim_random(s, 30) << 16));
@@ -124,7 +170,12 @@ static void add_vms(struct sim *s, struct batch_writer *w, enum entry_op op,
     for (uint32_t i = 0; i < count; i++) {
         struct entry e = { .table = TABLE_VM_NC, .vni = vni };
 
-        e.vm_nc.vm = ip_v4(0x0a000001 + (first + i * stride) % space);
+        uint32_t host = (first + i * stride) % space;
+        uint8_t v6[16] = { 0xfd, [14] = (uint8_t)(host >> 8), [15] = (uint8_t)host };
+
+        e.vm_nc.vm = host % 5 == 4 ? ip_v6(v6) : ip_v4(0x0a000001 + host);
+        e.vm_nc.has_mac = sim_random(s, 200) == 0;
+        e.vm_nc.mac[0] = e.vm_nc.has_mac ? 2 : 0;
         e.vm_nc.nc = ip_v4(0xac200000 + (uint32_t)sim_random(s, 1 << 16));
         batch_add_entry(w, op, &e);
     }
@@ -163,6 +214,8 @@ static void fill_change(struct sim *s, struct batch_writer *w, uint32_t vni)
         add_route(s, w, ENTRY_PUT, vni);
         break;
     case 10:
+        add_guard(s, w, sim_random(s, 2) ? ENTRY_PUT : ENTRY_DELETE, vni);
+        break;
     case 11:
     case 12:
         add_vms(s, w, ENTRY_DELETE, vni, 1 + (uint32_t)sim_random(s, 20), space);
