@@ -391,7 +391,9 @@ static enum rc configure(struct xgwh *x, const struct xgwh_config *c, bool is_re
     write_meters(x, c);
     if (c != &x->config) {
         x->config = *c;
-        memcpy(x->sources, c->sources, c->source_count * sizeof(*c->sources));
+        if (c->source_count > 0) {
+            memcpy(x->sources, c->sources, c->source_count * sizeof(*c->sources));
+        }
         x->config.sources = x->sources;
     }
     x->has_config = true;

@@ -11,7 +11,9 @@
  *   xgwh_place.c   in which half a VNI lies
  *   xgwh_config.c  tables that follow the configuration
  *   xgwh_read.c    entries in, belief out
- *   xgwh_name.c    the logical rows of what was read
+ *   xgwh_mirror.c  what both halves should hold alike
+ *   xgwh_rows.c    the rows as they are told
+ *   xgwh_name.c    the logical rows of what was read; xgwh_name_route.c its routes
  */
 #pragma once
 
@@ -82,7 +84,20 @@ struct holds {
     bool has_boot, has_applied; /* the rows of it */
 };
 
-struct reading; /* xgwh_read.c */
+/* What was read so far.  Of tables that are equal in both halves, `second` has what the
+ * second device says. */
+struct reading {
+    struct holds holds;
+    struct {
+        struct nc_pool ncs;
+        struct u64map vnis;
+        struct entry_list config;
+        struct xgwh_state state;
+        bool has_boot, has_applied;
+    } second;
+    struct entry_list wrong; /* to be deleted from the half that is named */
+    struct xgwh_findings found;
+};
 
 struct xgwh {
     struct phys_sizes sizes;
@@ -280,9 +295,26 @@ enum rc meters_adopt(struct xgwh *x, const struct table_set *old,
 uint32_t meters_unnamed(const struct xgwh *x);
 void meters_sweep(struct xgwh *x);
 
-/* ---- xgwh_read.c, xgwh_name.c ---- */
+/* ---- xgwh_read.c, xgwh_mirror.c, xgwh_name.c ---- */
 
 void reading_free(struct reading *r);
+/* What one half lacks it gets; of what differs, the first half's counts. */
+enum rc mirror_all(struct xgwh *x);
+/* Rows of one (VNI, table) on their way, in key order. */
+struct row_writer {
+    struct table_set *to;
+    enum table_id table;
+    uint32_t vni;
+    struct buf rows;
+};
+
+enum rc row_writer_close(struct row_writer *w);
+enum rc row_writer_turn(struct row_writer *w, uint32_t vni); /* from here on of `vni` */
+
+/* Whether the NC index is that of the address. */
+bool is_nc_of(const struct xgwh *x, uint32_t index, const struct ip *addr);
+enum rc name_routes(struct xgwh *x, const struct table_set *old, struct table_set *rows,
+                    struct table_set *unnamed, struct xgwh_findings *f);
 /* Fills `rows` and `unnamed` from what was read, with the names of `old`. */
 enum rc name_all(struct xgwh *x, const struct table_set *old, struct table_set *rows,
                  struct table_set *unnamed, struct xgwh_findings *f);

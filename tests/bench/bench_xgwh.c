@@ -15,6 +15,7 @@
  *   writes_per_change_*       of those, without covering results, which stand beside;
  *                             most routes here say `local`, so a covering route's
  * change often changes no result: *_distinct is where each route has one of its own
+ * Then the mapping's figures (bench_xgwh_map.h).
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@
 #include <time.h>
 
 #include "agent/xgwh/alpm.h"
+#include "tests/bench/bench_xgwh_map.h"
 #include "tests/bench/gen.h"
 
 #define HALVES        2
@@ -321,5 +323,6 @@ int main(int argc, char **argv)
         alpm_free(w.half[i]);
         free(w.routes[i].at);
     }
+    bench_map(routes, data);
     return 0;
 }

@@ -325,7 +325,7 @@ int main(void)
 
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, whatever_was_done_to_the_switch_is_found_and_put_right, 0,
-                        12);
+                        6);
     tcase_add_test(tc, a_switch_that_lost_everything_gets_it_again);
     tcase_add_test(tc, what_the_switch_cannot_say_is_unnamed_until_it_is_sent);
     tcase_add_test(tc, rows_come_in_order_and_are_a_batch);

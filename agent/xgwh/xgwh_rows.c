@@ -1,0 +1,47 @@
+/* The rows as the driver tells them. */
+#include "agent/xgwh/xgwh_impl.h"
+
+#define ROWS_BYTES (128u << 10)
+
+static enum rc tell(struct batch_writer *w, xgwh_rows_fn *rows, void *ctx)
+{
+    struct blob *b = batch_writer_finish(w);
+
+    if (!b) {
+        return RC_NO_MEMORY;
+    }
+    if (b->len > 0) {
+        rows(ctx, b->data, b->len);
+    }
+    blob_unref(b);
+    return RC_OK;
+}
+
+enum rc xgwh_rows(const struct xgwh *x, xgwh_rows_fn *rows, void *ctx)
+{
+    struct batch_writer w;
+    enum rc rc = RC_OK;
+
+    batch_writer_init(&w);
+    for (uint32_t vni = table_set_next(x->rows, VNI_MIN, ~0u); rc == RC_OK && vni != 0;
+         vni = vni == VNI_MAX ? 0 : table_set_next(x->rows, vni + 1, ~0u)) {
+        for (int t = 0; rc == RC_OK && t < TABLE_COUNT; t++) {
+            struct rows *set = table_set_rows(x->rows, vni, (enum table_id)t);
+
+            for (uint32_t i = 0; rc == RC_OK && i < rows_page_count(set); i++) {
+                struct rows_page page = rows_page_at(set, i);
+
+                batch_add_rows(&w, BATCH_PUT, (enum table_id)t, vni, NULL, page.data,
+                               page.bytes, page.count);
+                if (batch_writer_bytes(&w) >= ROWS_BYTES) {
+                    rc = tell(&w, rows, ctx);
+                }
+            }
+        }
+    }
+    if (rc == RC_OK) {
+        rc = tell(&w, rows, ctx);
+    }
+    batch_writer_fini(&w);
+    return rc;
+}
