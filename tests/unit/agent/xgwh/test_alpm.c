@@ -334,6 +334,7 @@ START_TEST(a_read_back_without_memory_leaves_the_old_belief)
     }
     ck_assert_uint_eq(w.count, 0);
     model_check_entries(m, b);
+    writes_fini(&w);
     free(e);
     alpm_free(a);
     alpm_free(b);
