@@ -39,7 +39,7 @@ enum rc fwd_config_of_device(const struct device_config *device,
                              struct err *err)
 {
     struct fwd_uplink_spec uplinks[2 * UPLINKS_MAX] = { 0 };
-    struct ip vteps[2];
+    struct ip vteps[4];
     struct ip vips[2];
     struct fwd_node node = {
         .vteps = vteps,
@@ -54,6 +54,9 @@ enum rc fwd_config_of_device(const struct device_config *device,
 
     node.vtep_count = add_ip(vteps, node.vtep_count, &device->vtep_v4);
     node.vtep_count = add_ip(vteps, node.vtep_count, &device->vtep_v6);
+    /* What XGW-H could not answer arrives there, and starts over as any packet does. */
+    node.vtep_count = add_ip(vteps, node.vtep_count, &device->fallback_v4);
+    node.vtep_count = add_ip(vteps, node.vtep_count, &device->fallback_v6);
     node.vip_count = add_ip(vips, node.vip_count, &device->vip_v4);
     node.vip_count = add_ip(vips, node.vip_count, &device->vip_v6);
     for (unsigned i = 0; i < device->uplink_count; i++) {

@@ -26,13 +26,13 @@ static void add_field(struct buf *to, uint32_t number, const struct buf *content
     buf_add(to, content->data, content->len);
 }
 
-/* VERIFY_AND_COMMIT by election id 1, of the right program. */
+/* RECONCILE_AND_COMMIT by election id 1, of the right program. */
 static void push(struct hserver *s, uint8_t device)
 {
     struct buf info = BUF_INIT;
     struct buf config = BUF_INIT;
     struct buf request = BUF_INIT;
-    const uint8_t head[] = { 1 << 3, device, 3 << 3 | 2, 2, 2 << 3, 1, 4 << 3, 3 };
+    const uint8_t head[] = { 1 << 3, device, 3 << 3 | 2, 2, 2 << 3, 1, 4 << 3, 5 };
     struct hanswer a;
 
     p4info_make(&info, NULL, 0);

@@ -249,6 +249,8 @@ START_TEST(a_devices_configuration_becomes_one_uplink_a_family)
 
     ck_assert_ptr_nonnull(d);
     d->vtep_v4 = ip_of("192.0.2.1");
+    d->fallback_v4 = ip_of("192.0.2.9");
+    d->fallback_v6 = ip_of("2001:db8::9");
     d->vip_v4 = ip_of("192.0.2.2");
     d->vip_v6 = ip_of("2001:db8::2");
     d->icmp_source_v6 = ip_of("2001:db8:64::1");
@@ -278,6 +280,8 @@ START_TEST(a_devices_configuration_becomes_one_uplink_a_family)
     ck_assert_uint_eq(c->uplink[2].port, 3);
     ck_assert_uint_eq(c->next_hop_mac[2], FWD_MAC_KNOWN | 0x020101010101);
     ck_assert_uint_eq(fwd_config_local4(c, d->vtep_v4.b), ADDRESS_TUNNEL);
+    ck_assert_uint_eq(fwd_config_local4(c, d->fallback_v4.b), ADDRESS_TUNNEL);
+    ck_assert_uint_eq(fwd_config_local6(c, d->fallback_v6.b), ADDRESS_TUNNEL);
     ck_assert_uint_eq(fwd_config_local6(c, d->uplinks[1].addr_v6.b), ADDRESS_PORT);
     ck_assert(c->has_vip4 && c->has_vip6 && !c->has_icmp4 && c->has_icmp6);
     ck_assert(c->udp6_zero_csum);

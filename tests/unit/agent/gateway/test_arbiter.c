@@ -60,8 +60,7 @@ int main(void)
 {
     TCase *tc = tcase_create("arbiter");
 
-    tcase_add_test(tc,
-                   the_highest_id_is_primary_and_its_place_stays_empty_after_it);
+    tcase_add_test(tc, the_highest_id_is_primary_and_its_place_stays_empty_after_it);
     tcase_add_test(tc, an_id_that_is_taken_or_zero_is_refused_and_changes_nothing);
     return unit_run("arbiter", tc);
 }
