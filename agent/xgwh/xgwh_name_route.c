@@ -45,9 +45,20 @@ static bool collect_route(void *ctx, const struct alpm_route *route)
     return true;
 }
 
+/* Its first 8 bytes: VNI, family and an IPv4 address, which decide nearly always. */
+static uint64_t first_bytes(const void *item)
+{
+    uint64_t v;
+
+    memcpy(&v, item, sizeof(v));
+    return __builtin_bswap64(v);
+}
+
 static int compare_routes(const void *a, const void *b)
 {
-    int order = memcmp(a, b, 21);
+    uint64_t i = first_bytes(a);
+    uint64_t k = first_bytes(b);
+    int order = i != k ? (i > k ? 1 : -1) : memcmp(a, b, 21);
     const struct route_item *x = a;
     const struct route_item *y = b;
 
