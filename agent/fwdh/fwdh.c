@@ -293,12 +293,23 @@ static void send_out(struct call *c, const struct flow *f)
 
 /* ---- parse ---- */
 
-/* Where the chip's parser stops, although the packet is good. */
-static bool chip_cannot_parse(const struct layers *l)
+/* Options and extension headers hide the ports from the chip. */
+static bool hides_ports(const struct layers *l)
 {
-    return l->inner_tags > 0 ||
-           l->inner_l4 !=
-               l->inner_l3 + (l->inner_family == IP_V4 ? IP4_SIZE : IP6_SIZE);
+    return l->inner_l4 !=
+           l->inner_l3 + (l->inner_family == IP_V4 ? IP4_SIZE : IP6_SIZE);
+}
+
+/* ::ffff:0:0/96, where IPv4 is pooled. */
+static bool is_mapped(const struct flow *f)
+{
+    return f->is_v6 && f->route.key.hi == 0 && f->route.key.lo >> 32 == 0xffff;
+}
+
+/* What the chip does not look up, although the packet is good. */
+static bool is_for_x86(const struct flow *f)
+{
+    return !f->is_fast && (f->layers.inner_tags > 0 || hides_ports(&f->layers));
 }
 
 /* Takes a packet that is VXLAN to us. */
@@ -425,7 +436,8 @@ static unsigned classify(const struct call *c, struct flow *f)
                                              .hi = load_be64(ip + 24),
                                              .lo = load_be64(ip + 32) }
                             : hkey_v4(l->vni, load_be32(ip + 16));
-    if (!acl_permits(c, f)) {
+    /* Where the ports are hidden nobody can apply rules: x86 does not look again. */
+    if ((!f->is_fast && (f->flags & VNI_ACL) && hides_ports(l)) || !acl_permits(c, f)) {
         return DROP_ACL_DENY;
     }
     count_cell(&c->w->vni[f->ingress][meter], p->length);
@@ -447,7 +459,7 @@ static void classify_chunk(struct call *c, struct chunk *ch)
             continue;
         }
         f->hash = fwdh_flow_hash(&c->packets[f->index], &f->layers);
-        if (!f->is_fast && chip_cannot_parse(&f->layers)) {
+        if (is_for_x86(f) || is_mapped(f)) {
             choose_half(f, f->vni_half);
             fall_back(c, f, PHYS_CLASS_MISS);
             continue;

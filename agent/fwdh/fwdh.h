@@ -11,8 +11,8 @@
  * drops it with the same reason: what a chip cannot do is a fallback, never a different
  * packet.  That is a miss, what `to_x86` says, a change of the underlay's family (its
  * UDP checksum), an inner TTL that ends and a packet too long for its port (ICMP
- * errors), and inner headers behind which the chip's parser does not look (VLAN tags,
- * IPv4 options, IPv6 extension headers).
+ * errors), inner headers behind which the chip's parser does not look (VLAN tags, IPv4
+ * options, IPv6 extension headers), and IPv6 destinations in ::ffff:0:0/96.
  *
  * Threads: any number of workers, each online at the switch (hworker_online) and with
  * an hworker of its own.  No lock, no allocation, no log line, no clock.

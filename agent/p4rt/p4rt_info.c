@@ -375,7 +375,7 @@ static enum rc take_packet(struct walk *w, const struct wire_field *outer,
         if (!thing_read(f.bytes, f.len, 2, &field)) {
             return broken(err);
         }
-        if (text_is(field.name, "port")) {
+        if (text_is(field.name, "ingress_port") || text_is(field.name, "egress_port")) {
             port = (uint32_t)field.value[1];
         }
     }

@@ -65,8 +65,8 @@ def make_p4info(p4info):
         c.preamble.id = COUNTER_IDS[name]
         c.preamble.name, c.preamble.alias = "pipe." + name, name
         c.spec.unit = p4info.CounterSpec.BOTH
-    for name, number, field in (("packet_in", PACKET_IN_ID, "port"),
-                                ("packet_out", PACKET_OUT_ID, "port")):
+    for name, number, field in (("packet_in", PACKET_IN_ID, "ingress_port"),
+                                ("packet_out", PACKET_OUT_ID, "egress_port")):
         h = info.controller_packet_metadata.add()
         h.preamble.id, h.preamble.name = 0x8000001 + number, name
         h.metadata.add(id=number, name=field, bitwidth=9)

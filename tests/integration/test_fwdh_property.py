@@ -196,6 +196,8 @@ def check(args, folder, seed, counts):
         vni, dst = rng.choice(targets)
         if rng.random() < 0.1:
             dst = region.address(dst.version)
+        elif rng.random() < 0.03:  # where the physical tables pool IPv4
+            dst = ipaddress.ip_address(physical.pooled(region.address(4)))
         frames.append(packet(rng, vni, dst))
     want = x86(args.fwd_replay, folder, "alone", device, region.rows, frames)
 

@@ -69,6 +69,8 @@ def entries():
             continue  # a miss
         if e["table"] == "vxlan_route" and (e["vni"], e["prefix"]) == (300, "::/0"):
             e["scope"] = "fallback"
+        if e["table"] == "vni" and e["vni"] == 300:
+            e["flags"] = ["acl"]
         rows.append(e)
     first, second = collision()
     for address, nc in ((first, world.FAR4), (second, world.IDC4)):
@@ -83,6 +85,18 @@ def extra_cases(addresses):
         for family in (4, 6):
             yield "a key that two addresses have, %s" % text, cases.tunnel(
                 cases.plain(dst=text), family)
+    for dst in ("::ffff:10.0.0.4", "::ffff:10.0.0.44", "::fffe:10.0.0.4", "::1:10.0.0.4"):
+        for vni in (100, 300):
+            yield "mapped %s in vni %d" % (dst, vni), cases.tunnel(
+                cases.plain(dst=dst), 6, vni)
+    option = cases.IPOption(b"\x01\x01\x01\0")
+    for vni in (100, 300, 301):
+        yield "ports behind options in vni %d" % vni, cases.tunnel(
+            cases.plain(dst="10.0.0.4", ip={"options": [option]}), vni=vni)
+        yield "ports behind extension headers in vni %d" % vni, cases.tunnel(bytes(
+            cases.Ether(src=cases.VM_MAC, dst=cases.GW_MAC) / cases.IPv6(
+                src="2001:db8::1", dst="2001:db8:100::6") / cases.IPv6ExtHdrDestOpt()
+            / cases.TCP()), vni=vni)
     for dport in (52, 53, 80):
         for dst in ("10.0.0.4", "10.0.0.44", "2001:db8:100::6"):
             for more in ({}, {"flags": "MF"}, {"flags": "", "frag": 3}):

@@ -24,6 +24,17 @@ class Fallback(Exception):
     pass
 
 
+def pooled(address):
+    """IPv4 is the range ::ffff:0:0/96 of one space, also for rules."""
+    return int(address) | (0xFFFF << 32 if address.version == 4 else 0)
+
+
+def pooled_covers(prefix, address):
+    n = ipaddress.ip_network(prefix)
+    shift = 128 - n.prefixlen - (96 if n.version == 4 else 0)
+    return pooled(n.network_address) >> shift == pooled(address) >> shift
+
+
 def split_acl(entries):
     rows = [json.loads(e) if isinstance(e, str) else e for e in entries]
     return ([r for r in rows if r["table"] != "acl"], [r for r in rows if r["table"] == "acl"])
@@ -41,14 +52,22 @@ class ForwarderH(Forwarder):
     # --- what only XGW-H asks --------------------------------------------------------
 
     @staticmethod
-    def is_deep(inner):
-        """Behind these the chip's parser does not look."""
+    def hides_ports(inner):
+        """Behind options and extension headers the chip's parser does not look."""
         if inner.family == 4:
-            return inner.tags > 0 or inner.packet[0] & 15 > 5
-        return inner.tags > 0 or inner.packet[6] in V6_EXTENSIONS
+            return inner.packet[0] & 15 > 5
+        return inner.packet[6] in V6_EXTENSIONS
+
+    @staticmethod
+    def is_mapped(inner):
+        """A v6 destination that the pooled space would take for IPv4."""
+        return inner.family == 6 and int(inner.dst) >> 32 == 0xFFFF
 
     def acl_permits(self, vni, inner):
-        """The rule of the highest priority that matches; none: permit."""
+        """The rule of the highest priority that matches; none: permit.  Where the ports
+        are hidden, rules that may be there cannot be applied: x86 does not look again."""
+        if "acl" in self.tables.flags[vni] and self.hides_ports(inner):
+            return False
         ports = None
         if inner.upper in WITH_PORTS and not inner.later_fragment and len(inner.l4) >= 4:
             ports = struct.unpack("!HH", inner.l4[:4])
@@ -56,8 +75,7 @@ class ForwarderH(Forwarder):
         for r in self.acl:
             if r["vni"] != vni:
                 continue
-            if any(k in r and not (ipaddress.ip_network(r[k]).version == inner.family
-                                   and a in ipaddress.ip_network(r[k]))
+            if any(k in r and not pooled_covers(r[k], a)
                    for k, a in (("src", inner.src), ("dst", inner.dst))):
                 continue
             if "proto" in r and r["proto"] != inner.upper:
@@ -94,7 +112,7 @@ class ForwarderH(Forwarder):
     def route_and_rewrite(self, outer, inner):
         need(self.acl_permits(outer.vni, inner), "acl_deny")
         try:
-            if self.is_deep(inner):
+            if inner.tags > 0 or self.hides_ports(inner) or self.is_mapped(inner):
                 raise Fallback
             vni, to, _, leaves = self.decide(outer.vni, inner)
             if to.version != outer.family:

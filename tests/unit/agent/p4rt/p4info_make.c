@@ -125,6 +125,7 @@ static void cells(struct arena *a, P4__Config__V1__P4Info *info)
 static void packets(struct arena *a, P4__Config__V1__P4Info *info)
 {
     static const char *const names[] = { "packet_in", "packet_out" };
+    static const char *const ports[] = { "ingress_port", "egress_port" };
 
     info->n_controller_packet_metadata = 2;
     info->controller_packet_metadata = take(a, 2 * sizeof(void *));
@@ -140,7 +141,7 @@ static void packets(struct arena *a, P4__Config__V1__P4Info *info)
         m->metadata = take(a, sizeof(void *));
         m->metadata[0] = f;
         f->id = 1;
-        f->name = text(a, "", "port");
+        f->name = text(a, "", ports[i]);
         f->bitwidth = 9;
     }
 }
