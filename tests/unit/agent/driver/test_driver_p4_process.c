@@ -104,7 +104,8 @@ static bool rig_pump(struct driver_rig *base, bool (*is_done)(void *arg), void *
     double end = now_s() + DEADLINE_S;
 
     while (!is_done(arg)) {
-        if (now_s() > end) {
+        /* A switch that ends by itself will not answer any more. */
+        if (now_s() > end || waitpid(rig->pid, NULL, WNOHANG) == rig->pid) {
             return false;
         }
         event_base_loopexit(rig->events, &slice);
@@ -132,8 +133,8 @@ static void rig_free(struct driver_rig *base)
     char path[64];
     double end = now_s() + 0.05;
 
-    kill_switch(rig);
     rig_pump(base, is_never, &end); /* closed drivers go with the loop's turns */
+    kill_switch(rig);
     rpc_loop_free(rig->loop);
     event_base_free(rig->events);
     snprintf(path, sizeof(path), "%s/p4rt.sock", rig->dir);
