@@ -151,7 +151,8 @@ void p4runtime_come_up(struct p4runtime *p)
     struct xgwh_state s = xgwh_state(p->xgwh);
     struct device_state state = { .applied = p->must_sweep ? 0 : s.applied,
                                   .ready = xgwh_is_ready(p->xgwh),
-                                  .config_digest = s.config_digest };
+                                  .config_digest =
+                                      p->lacks_config ? 0 : s.config_digest };
 
     if (s.boot_id != 0) {
         p->boot_id = s.boot_id;

@@ -56,6 +56,7 @@ struct p4runtime {
     bool is_void;       /* belief and switch may differ */
     bool is_fresh;      /* `xgwh` is what a read-back just said */
     bool must_sweep;    /* at the next write with a revision */
+    bool lacks_config;  /* `up` says that there is none, to be told it again */
     bool no_program;    /* ours is to be pushed … */
     bool is_half_known; /* … but one of two devices has it, and entries */
     bool is_claiming;

@@ -121,8 +121,9 @@ static enum rc do_ops(struct p4runtime *p, struct job *j, const struct xgwh_sink
     if (rc == RC_OK && j->exceptions.unlisted > 0) {
         rc = err_set(&j->err, RC_TIMEOUT, "no memory to list what was refused");
     }
-    if (rc == RC_OK && j->ready) {
+    if (rc == RC_OK && j->ready && !xgwh_is_ready(p->xgwh)) {
         rc = xgwh_set_ready(p->xgwh, sink, &cost, &j->err);
+        p->lacks_config = rc == RC_CONFLICT && xgwh_state(p->xgwh).config_digest != 0;
     }
     if (rc == RC_OK && j->revision != 0 && p->must_sweep) {
         rc = xgwh_sweep(p->xgwh, sink, &cost, &j->err);
@@ -159,6 +160,7 @@ static void give(struct p4runtime *p, struct job *j)
     p->is_fresh = false;
     if (j->kind == JOB_CONFIGURE) {
         j->rc = do_config(p, j, &sink, &state.config_digest);
+        p->lacks_config &= j->rc != RC_OK;
     } else {
         j->rc = do_ops(p, j, &sink);
         state.applied = j->revision != 0 ? j->revision : state.applied;
@@ -251,6 +253,13 @@ static bool do_write(struct p4runtime *p, struct job *j)
         return false;
     }
     give(p, j);
+    if (p->lacks_config && j->kind == JOB_WRITE) {
+        /* The switch has a configuration that an agent before us gave it: it is in the
+         * tables, but not what it says of tables that are to be filled yet. */
+        err_set(&err, RC_CONFLICT, "switch: its configuration is asked for once more");
+        p4runtime_bounce(p, &err);
+        return false;
+    }
     activate(p, j);
     return true;
 }

@@ -3,6 +3,7 @@
  *
  *   test_driver_p4_process soft-h XGW_GATEWAY
  *   test_driver_p4_process bmv2 SIMPLE_SWITCH_GRPC P4INFO JSON
+ *   test_driver_p4_process p4info FILE      writes the p4info of the first, for others
  *
  * ENTRIES=N sets how many VM-NC entries the last test moves (default 200000). */
 #include "agent/driver/driver_p4runtime.h"
@@ -284,6 +285,14 @@ START_TEST(many_entries_go_there_and_come_back)
 }
 END_TEST
 
+static int write_file(const char *path, const struct buf *b)
+{
+    FILE *f = fopen(path, "wb");
+    bool is_written = f && fwrite(b->data, 1, b->len, f) == b->len;
+
+    return f && fclose(f) == 0 && is_written ? 0 : 1;
+}
+
 static struct blob *read_file(const char *path)
 {
     FILE *f = fopen(path, "rb");
@@ -315,16 +324,19 @@ int main(int argc, char **argv)
                         "test_driver_p4_process bmv2 SIMPLE_SWITCH_GRPC P4INFO JSON\n");
         return 2;
     }
+    p4info_make(&own, NULL, 0);
+    if (strcmp(argv[1], "p4info") == 0) {
+        return write_file(argv[2], &own);
+    }
     program = argv[2];
     is_bmv2 = strcmp(argv[1], "bmv2") == 0;
     if (is_bmv2) {
         p4info = read_file(argv[3]);
         image = read_file(argv[4]);
     } else {
-        p4info_make(&own, NULL, 0);
         p4info = blob_copy(own.data, own.len);
-        buf_fini(&own);
     }
+    buf_fini(&own);
     signal(SIGPIPE, SIG_IGN);
     tcase_set_timeout(tc, 240);
     driver_suite(tc, rig_new);

@@ -562,6 +562,80 @@ START_TEST(a_half_that_lost_its_program_gets_it_back_and_all_is_compared)
 }
 END_TEST
 
+static struct blob *some_config(void)
+{
+    struct device_config c;
+    struct region region = { .name = "r" };
+    struct cluster cluster = { .name = "c", .kind = CLUSTER_X86, .active_side = 'a' };
+    struct node node = {
+        .name = "sw", .cluster = "c", .kind = DEVICE_X86, .side = 'a'
+    };
+    struct buf packed = BUF_INIT;
+    struct blob *b;
+
+    region.icmp_source_v4 = ip_v4(0x0afe0001);
+    cluster.vip_v4 = ip_v4(0xc0000201);
+    node.vtep_v4 = ip_v4(0xc0000202);
+    device_config_of(&region, &cluster, &node, &c);
+    device_config_pack(&c, &packed);
+    b = blob_copy(packed.data, packed.len);
+    buf_fini(&packed);
+    return b;
+}
+
+static void do_configure(struct bench *b, uint64_t term, struct blob *config)
+{
+    unsigned dones = b->dones;
+
+    b->d->cls->configure(b->d, ++b->last_id, term, config);
+    RIG_UNTIL(&b->rig, b->dones == dones + 1);
+    ck_assert_msg(b->last.rc == RC_OK, "%s", b->last.err.msg);
+}
+
+static void give_ready(struct bench *b, uint64_t revision)
+{
+    struct driver_write w = {
+        .id = ++b->last_id, .term = 1, .revision = revision, .ready = true
+    };
+
+    b->d->cls->write(b->d, &w);
+}
+
+START_TEST(a_configuration_of_an_agent_before_is_asked_for_again_to_become_ready)
+{
+    struct bench *b = bench_new();
+    struct blob *config = some_config();
+    unsigned dones;
+
+    bench_open(b);
+    do_configure(b, 1, config);
+    ck_assert_int_eq(do_write(b, 1, 5, vms(ENTRY_PUT, 100, 1, 3)), RC_OK);
+    b->d->cls->close(b->d);
+    bench_open(b);
+    ck_assert_uint_ne(b->state.config_digest, 0);
+    ck_assert(!b->state.ready);
+    give_ready(b, 6);
+    RIG_UNTIL(&b->rig, b->downs == 1 && b->ups == 3);
+    ck_assert_uint_eq(b->state.config_digest, 0);
+    do_configure(b, 1, config);
+    dones = b->dones;
+    give_ready(b, 6);
+    RIG_UNTIL(&b->rig, b->dones == dones + 1);
+    ck_assert_int_eq(b->last.rc, RC_OK);
+    ck_assert_uint_eq(test_switch_count(b->rig.sw, 0, PHYS_VTEP), 2);
+    /* Ready once, an agent needs no configuration to stay so. */
+    b->d->cls->close(b->d);
+    bench_open(b);
+    ck_assert(b->state.ready);
+    dones = b->dones;
+    give_ready(b, 7);
+    RIG_UNTIL(&b->rig, b->dones == dones + 1);
+    ck_assert_int_eq(b->last.rc, RC_OK);
+    blob_unref(config);
+    bench_free(b);
+}
+END_TEST
+
 static struct blob *v6_vm(uint8_t last)
 {
     const uint8_t bytes[16] = { 0x20, 0x01, 0x0d, 0xb8, [15] = last };
@@ -814,6 +888,8 @@ int main(void)
     tcase_add_test(tc, a_half_that_lost_its_program_gets_it_back_and_all_is_compared);
     tcase_add_test(tc,
                    entries_without_names_are_claimed_or_swept_when_the_comparison_ends);
+    tcase_add_test(
+        tc, a_configuration_of_an_agent_before_is_asked_for_again_to_become_ready);
     tcase_add_test(tc, whatever_fails_the_end_is_what_was_wanted);
     tcase_add_test(tc, counters_and_packets_go_through);
     return unit_run("driver_p4runtime", tc);
