@@ -31,6 +31,7 @@ static struct rig *region(void)
     "{\"table\":\"vxlan_route\",\"vni\":" #vni ",\"prefix\":\"" prefix                 \
     "\",\"scope\":" rest "}\n"
 #define IDC      "\"idc\",\"endpoint\":\"172.16.0.9\",\"endpoint_vni\":5000"
+#define REGION   "\"region\",\"endpoint\":\"172.16.0.8\",\"endpoint_vni\":77"
 #define LOCAL    "\"local\""
 #define INTERNET "\"internet\""
 #define DNS      "\"service\",\"service\":\"dns\""
@@ -497,13 +498,7 @@ static void dial(struct device *d)
 
 static void random_route(uint32_t vni, char *at)
 {
-    static const char *const scopes[] = { LOCAL,
-                                          LOCAL,
-                                          IDC,
-                                          INTERNET,
-                                          DNS,
-                                          "\"region\",\"endpoint\":\"172.16.0.8\","
-                                          "\"endpoint_vni\":77" };
+    static const char *const scopes[] = { LOCAL, LOCAL, IDC, INTERNET, DNS, REGION };
     static const unsigned lengths[] = { 0, 8, 9, 10, 16, 24, 31, 32 };
     static const unsigned v6_lengths[] = { 0, 8, 9, 10, 64, 120, 127, 128 };
     unsigned len = draw(8);
