@@ -149,7 +149,7 @@ def unpack(rows):
                 at += 1 + (4 if rows[at] == 4 else 16) + (table == 2)
             value = at
             if table == 1:
-                at += 1
+                at += 2
             elif table == 3:
                 at += 1 + (4 if rows[at] == 4 else 16)
                 at += 7 if rows[at] else 1
