@@ -78,6 +78,7 @@ static enum rc new_p4runtime(struct rpc_loop *loop, const struct options *o,
     p4.sw.tls_name = o->p4_tls_name[0] ? o->p4_tls_name : NULL;
     p4.sw.keepalive_ms = o->p4_keepalive_ms;
     p4.sw.replaces_other_program = o->p4_replace_program;
+    p4.sw.cannot_reconcile = o->device_kind + 1 == DEVICE_BMV2;
     rc = read_ids(o->p4_devices, &p4.sw, err);
     rc = rc == RC_OK ? read_file(o->p4_info, &p4.sw.p4info, err) : rc;
     if (rc == RC_OK && o->p4_image[0]) {

@@ -243,7 +243,9 @@ static void on_set(const struct rpc_status *status, const struct rpc_msg *reply,
         return;
     }
     if (d->push_step == STEP_VERIFY && (status->code == RPC_OK || can_not)) {
-        d->push_step = d->program == P4RT_PROGRAM_OTHER ? STEP_COMMIT : STEP_RECONCILE;
+        d->push_step = d->program == P4RT_PROGRAM_OTHER || d->owner->cannot_reconcile
+                           ? STEP_COMMIT
+                           : STEP_RECONCILE;
     } else if (d->push_step == STEP_RECONCILE && can_not) {
         d->push_step = STEP_COMMIT;
     } else if (d->push_step != STEP_VERIFY && status->code == RPC_OK) {

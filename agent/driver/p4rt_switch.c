@@ -379,6 +379,7 @@ static enum rc init(struct p4rt_switch *s, struct rpc_loop *loop,
     s->p4info = blob_ref(o->p4info);
     s->device_config = blob_ref(o->device_config);
     s->replaces_other = o->replaces_other_program;
+    s->cannot_reconcile = o->cannot_reconcile;
     s->redial = event_new(rpc_loop_base(loop), -1, 0, on_redial, s);
     if (!s->redial) {
         return err_set(err, RC_NO_MEMORY, "switch: no memory");

@@ -28,6 +28,9 @@ struct p4rt_switch_options {
     struct blob *p4info;         /* of our program; a reference is taken */
     struct blob *device_config;  /* what the target loads; null: none */
     bool replaces_other_program; /* else another one is left alone, and an error */
+    /* The target falls over at RECONCILE_AND_COMMIT instead of refusing it (BMv2's
+     * simple_switch_grpc, seen 2026-11-30): an empty switch gets VERIFY_AND_COMMIT. */
+    bool cannot_reconcile;
     uint32_t redial_ms;
 };
 

@@ -32,6 +32,7 @@ struct p4rt_switch {
     struct blob *p4info;
     struct blob *device_config;
     bool replaces_other;
+    bool cannot_reconcile;
     struct p4rt_info own_info;
     struct p4rt_info info;
     enum p4rt_phase phase;

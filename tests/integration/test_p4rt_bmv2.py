@@ -30,13 +30,11 @@ def tool(name):
 def main():
     switch, compiler = tool("simple_switch_grpc"), tool("p4c-bm2-ss")
     with tempfile.TemporaryDirectory() as out:
-        p4info, image = f"{out}/xgw_h.p4info.bin", f"{out}/xgw_h.json"
-        subprocess.run([compiler, "--std", "p4-16", "-I", str(ROOT / "p4/include"),
-                        "--p4runtime-files", p4info, "-o", image,
-                        str(ROOT / "p4/xgw_h_v1model.p4")], check=True)
-        sys.exit(subprocess.run([sys.argv[1], "bmv2", switch, p4info, image],
-                                env={"ENTRIES": "20000", **os.environ},
-                                check=False).returncode)
+        subprocess.run([ROOT / "p4/compile", "xgw_h_v1model", compiler, out], check=True)
+        sys.exit(subprocess.run(
+            [sys.argv[1], "bmv2", switch, f"{out}/xgw_h_v1model.p4info.bin",
+             f"{out}/xgw_h_v1model.json"],
+            env={"ENTRIES": "5000", **os.environ}, check=False).returncode)
 
 
 if __name__ == "__main__":

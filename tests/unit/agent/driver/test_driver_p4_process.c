@@ -80,6 +80,7 @@ static struct driver *rig_make(struct driver_rig *base,
                 .p4info = p4info,
                 .device_config = image,
                 .keepalive_ms = 600000,
+                .cannot_reconcile = is_bmv2,
                 .redial_ms = 100 },
     };
     struct driver *d = NULL;

@@ -187,6 +187,30 @@ START_TEST(a_target_that_cannot_verify_or_reconcile_is_committed_to_when_empty)
 }
 END_TEST
 
+START_TEST(a_target_that_falls_over_at_reconcile_is_never_asked_to)
+{
+    struct switch_rig rig;
+    struct client c;
+    struct p4rt_switch_options o;
+
+    rig_init(&rig);
+    o = rig_options(&rig, 1);
+    o.cannot_reconcile = true;
+    client_init(&c, &rig, &o, &plain);
+    RIG_UNTIL(&rig, c.found == 1);
+    p4rt_switch_claim(c.sw, 7);
+    RIG_UNTIL(&rig, c.roles == 1);
+    p4rt_switch_push(c.sw);
+    RIG_UNTIL(&rig, c.pushed == 1);
+    ck_assert_int_eq(c.pushed_rc, RC_OK);
+    ck_assert_uint_eq(rig.sw->counts.pushes[1], 1);
+    ck_assert_uint_eq(rig.sw->counts.pushes[5], 0);
+    ck_assert_uint_eq(rig.sw->counts.pushes[3], 1);
+    client_fini(&c);
+    rig_fini(&rig);
+}
+END_TEST
+
 START_TEST(a_program_that_the_switch_refuses_is_an_error_and_no_end)
 {
     struct switch_rig rig;
@@ -701,6 +725,7 @@ int main(void)
     tcase_add_test(tc, an_empty_switch_gets_the_program_and_keeps_it);
     tcase_add_test(tc,
                    a_target_that_cannot_verify_or_reconcile_is_committed_to_when_empty);
+    tcase_add_test(tc, a_target_that_falls_over_at_reconcile_is_never_asked_to);
     tcase_add_test(tc, a_program_that_the_switch_refuses_is_an_error_and_no_end);
     tcase_add_test(tc, another_program_is_named_and_left_alone);
     tcase_add_test(tc, another_program_is_replaced_where_that_is_asked_for);
