@@ -68,7 +68,7 @@ static const struct phys_table_desc tables[PHYS_TABLES] = {
                           .action_count = 4,
                           .actions = { PHYS_LOCAL, PHYS_PEER, PHYS_TUNNEL,
                                        PHYS_TO_X86 },
-                          .fields = { { 1, "part", 14, PHYS_EXACT, 0 },
+                          .fields = { { 1, "part", 16, PHYS_EXACT, 0, 14 },
                                       { 2, "vni", 24, PHYS_TERNARY, 2 },
                                       { 3, "dst", 128, PHYS_TERNARY, 5 } } },
     [PHYS_VM_NC_CONFLICT] = { .id = 0x02000013,
@@ -210,15 +210,16 @@ static const char *const counter_names[PHYS_COUNTERS] = {
     [PHYS_COUNTER_VNI] = "vni_counter",
 };
 
-/* X(scale): the tables that grow with the tenants are multiplied by it. */
-#define SIZES(scale)                                                                   \
+/* The tables that grow with the tenants are multiplied by `scale`; partitions are as
+ * many as their number's 16 bits can name. */
+#define SIZES(scale, parts)                                                            \
     {                                                                                  \
         .table = { [PHYS_VTEP] = 64,                                                   \
                    [PHYS_SOURCE] = 512,                                                \
                    [PHYS_VNI] = (scale)*262144,                                        \
                    [PHYS_ACL] = 1024,                                                  \
                    [PHYS_ROUTE_TCAM] = (scale)*9216,                                   \
-                   [PHYS_ROUTE_PART] = (scale)*147456,                                 \
+                   [PHYS_ROUTE_PART] = (parts)*16,                                     \
                    [PHYS_VM_NC_CONFLICT] = (scale)*8192,                               \
                    [PHYS_VM_NC] = (scale)*524288,                                      \
                    [PHYS_VM_NC_SPILL] = (scale)*393216,                                \
@@ -226,12 +227,12 @@ static const char *const counter_names[PHYS_COUNTERS] = {
                    [PHYS_NEXT_HOP] = 512,                                              \
                    [PHYS_PORT_OUT] = 1024,                                             \
                    [PHYS_FALLBACK] = 2048 },                                           \
-        .partitions = (scale)*9216, .partition_slots = 16, .meters = 24576,            \
+        .partitions = (parts), .partition_slots = 16, .meters = 24576,                 \
         .fallback_buckets = 4096, .hash_load = 877                                     \
     }
 
-static const struct phys_sizes tofino = SIZES(1);
-static const struct phys_sizes bench = SIZES(8);
+static const struct phys_sizes tofino = SIZES(1, 9216);
+static const struct phys_sizes bench = SIZES(8, 65536);
 
 const struct phys_table_desc *phys_table_desc(enum phys_table table)
 {

@@ -160,6 +160,32 @@ START_TEST(one_thing_changed_is_another_program_and_is_named)
 }
 END_TEST
 
+static void set_part_bits(P4__Config__V1__P4Info *info, int bits)
+{
+    info->tables[PHYS_ROUTE_PART]->match_fields[0]->bitwidth = bits;
+}
+
+/* 9,216 partitions need 14 bits, and a chip pays for each. */
+START_TEST(a_partition_number_is_as_wide_as_the_image_needs)
+{
+    static const struct {
+        int bits;
+        enum rc rc;
+    } cases[] = {
+        { 13, RC_CONFLICT }, { 14, RC_OK }, { 16, RC_OK }, { 17, RC_CONFLICT }
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct buf b = BUF_INIT;
+        struct p4rt_info info;
+
+        p4info_make(&b, set_part_bits, cases[i].bits);
+        ck_assert_int_eq(p4rt_info_read(b.data, b.len, NULL, &info, NULL), cases[i].rc);
+        buf_fini(&b);
+    }
+}
+END_TEST
+
 START_TEST(sizes_matter_only_where_they_are_asked_for)
 {
     struct buf b = BUF_INIT;
@@ -202,6 +228,7 @@ int main(void)
         tc, the_program_of_the_physical_tables_is_taken_with_its_meters_and_counters);
     tcase_add_loop_test(tc, one_thing_changed_is_another_program_and_is_named, 0,
                         ARRAY_LEN(changes));
+    tcase_add_test(tc, a_partition_number_is_as_wide_as_the_image_needs);
     tcase_add_test(tc, sizes_matter_only_where_they_are_asked_for);
     tcase_add_test(tc, nothing_and_half_of_it_are_no_program);
     return unit_run("p4rt_info", tc);
