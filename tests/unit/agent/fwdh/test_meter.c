@@ -33,7 +33,7 @@ START_TEST(packets_get_the_colours_of_the_rfc)
 {
     const struct phys_meter_config given = { 1000, 1000, 2000, 3000 };
     struct hmeter_config c;
-    struct hmeter m = { 0 };
+    struct hmeter m = { .last_ns = 0 };
 
     hmeter_config_init(&c, &given);
     ck_assert_ptr_null(hmeter_set(&m, &c));
@@ -47,7 +47,7 @@ END_TEST
 
 START_TEST(without_a_configuration_everything_passes)
 {
-    struct hmeter m = { 0 };
+    struct hmeter m = { .last_ns = 0 };
 
     for (unsigned i = 0; i < 100; i++) {
         ck_assert_int_eq(hmeter_run(&m, 1, 65535), HMETER_GREEN);
@@ -60,7 +60,7 @@ START_TEST(the_largest_rates_do_not_overflow)
     const struct phys_meter_config given = { UINT64_MAX, UINT64_MAX, UINT64_MAX,
                                              UINT64_MAX };
     struct hmeter_config c;
-    struct hmeter m = { 0 };
+    struct hmeter m = { .last_ns = 0 };
 
     hmeter_config_init(&c, &given);
     (void)hmeter_set(&m, &c);
