@@ -225,10 +225,10 @@ static inline uint32_t exact_match_v4(const struct exact_bucket_v4 *b, uint64_t 
 {
     __m256i want = _mm256_set1_epi64x((int64_t)key);
     uint32_t low = exact_mask4(_mm256_cmpeq_epi64(exact_load4(b->key), want));
+    uint32_t last = atomic_load_explicit(&b->key[4], memory_order_acquire) == key;
 
-    return low |
-           (uint32_t)(atomic_load_explicit(&b->key[4], memory_order_acquire) == key)
-               << 4;
+    __asm__("" : "+r"(last)); /* no branch: it is random */
+    return low | last << 4;
 }
 #else
 static inline uint32_t exact_match_vni(const struct exact_bucket_vni *b, uint64_t key)
@@ -289,6 +289,19 @@ static inline int exact_scan_vni(const struct exact_bucket_vni *b, uint64_t key,
     slot = atomic_load_explicit(&b->slot[__builtin_ctz(mask)], memory_order_acquire);
     *ret = slot;
     return (slot & EXACT_VNI_KEY) == key ? slot != 0 : -1;
+}
+
+/* The same of a VNI bucket, where a miss and a change are one: look again elsewhere. */
+static inline bool exact_scan_slot(const struct exact_bucket_vni *b, uint64_t key,
+                                   uint64_t *ret)
+{
+    uint32_t mask = exact_match_vni(b, key);
+
+    if (!mask) {
+        return false;
+    }
+    *ret = atomic_load_explicit(&b->slot[__builtin_ctz(mask)], memory_order_acquire);
+    return (*ret & EXACT_VNI_KEY) == key; /* of VNI 0, which has none, a free one: 0 */
 }
 
 static inline int exact_scan_v4(const struct exact_bucket_v4 *b, uint64_t key,

@@ -175,10 +175,7 @@ struct fib_query {
     uint8_t has_mac;
     uint8_t mac[6];
     uint8_t reserved[2];
-    union {
-        uint8_t addr[16];       /* network order; IPv4 in [0..3], the rest zero */
-        const void *scratch[2]; /* between begin and end */
-    };
+    uint8_t addr[16]; /* network order; IPv4 in [0..3], the rest zero */
 };
 _Static_assert(sizeof(struct fib_query) == 64, "a query is one cache line");
 
@@ -187,32 +184,95 @@ _Static_assert(sizeof(struct fib_query) == 64, "a query is one cache line");
  * set. */
 void fib_resolve_burst(const struct fib *f, struct fib_query q[], unsigned n);
 
-/* The places of a burst's queries by family, so that each family runs through code of
- * its own. */
-struct fib_split {
-    unsigned v4_count;
-    unsigned v6_count;
-    uint8_t v4[FIB_BURST_MAX + 1];
-    uint8_t v6[FIB_BURST_MAX + 1];
+/* The same for a worker that spreads the work over time: three steps, each of which
+ * touches what the one before asked the memory for.  Between them the worker does
+ * something else, best a step of another batch; all of them lie within one online
+ * period without a quiescent state between.
+ *
+ *   fib_batch_init(b);
+ *   fib_batch_add4(b, tag, vni, address); …     at most FIB_BURST_MAX in all
+ *   fib_batch_begin(f, b); … fib_batch_step(f, b); … fib_batch_end(f, b);
+ *
+ * Each lookup comes back once, by its tag: as one of the *plain* answers, which nearly
+ * all are, or as one of the *other* ones, with a query. */
+
+/* Lookups of one family.  The caller adds; all behind `vni` is between the steps. */
+struct fib_lanes {
+    unsigned count;
+    uint8_t tag[FIB_BURST_MAX + 1]; /* any number of the caller's */
+    uint64_t hi[FIB_BURST_MAX + 1]; /* IPv6: upper half; IPv4: address, then the VNI */
+    uint64_t lo[FIB_BURST_MAX + 1]; /* IPv6 only, as is: */
+    uint32_t vni[FIB_BURST_MAX + 1];
+
+    unsigned begun; /* lanes that were asked for */
+    unsigned line_count;
+    unsigned tree_count;
+    unsigned vni_second_count;
+    unsigned vm_second_count;
+    unsigned odd_count;
+    uint8_t line[FIB_BURST_MAX + 1];   /* places that wait for a line of routes */
+    uint8_t tree[FIB_BURST_MAX + 1];   /* for a tree of them */
+    uint8_t vni_second[FIB_BURST_MAX]; /* for a second VNI bucket */
+    uint8_t vm_second[FIB_BURST_MAX];  /* for a second VM-NC bucket as well */
+    uint8_t odd[FIB_BURST_MAX];        /* no routes, or no row of the VNI */
+    uint32_t code[FIB_BURST_MAX];      /* what VM-NC says */
+    uint64_t slot[FIB_BURST_MAX];
+    const void *vni_bucket[FIB_BURST_MAX];
+    const void *vm_bucket[FIB_BURST_MAX];
 };
 
-/* Adds a query's place without a branch: the family is random to the branch predictor,
- * and a wrong guess costs more than the work.  The next place is always written and
- * counts only for its family. */
-static inline void fib_split_add(struct fib_split *s, unsigned place, bool is_v6)
+struct fib_batch {
+    struct fib_lanes v4;
+    struct fib_lanes v6;
+    uint64_t seen; /* how many changes there were at the step */
+
+    /* FIB_LOCAL in the VNI that was asked for, to an IPv4 NC, without a MAC. */
+    unsigned plain_count;
+    uint8_t plain[FIB_BURST_MAX];     /* tags */
+    uint32_t plain_nc[FIB_BURST_MAX]; /* as it lies in a packet */
+    /* All others. */
+    unsigned other_count;
+    uint8_t other[FIB_BURST_MAX]; /* tags */
+    struct fib_query query[FIB_BURST_MAX];
+};
+
+static inline void fib_batch_init(struct fib_batch *b)
 {
-    s->v4[s->v4_count] = s->v6[s->v6_count] = (uint8_t)place;
-    s->v4_count += !is_v6;
-    s->v6_count += is_v6;
+    b->v4.count = b->v4.begun = 0;
+    b->v6.count = b->v6.begun = 0;
 }
 
-/* The same in two halves, so that a worker can hold one burst back: begin starts the
- * memory loads of both lookups, end answers.  Both within one online period without a
- * quiescent state between. */
-void fib_resolve_begin(const struct fib *f, struct fib_query q[],
-                       const struct fib_split *split);
-void fib_resolve_end(const struct fib *f, struct fib_query q[],
-                     const struct fib_split *split);
+/* Adds a lookup if `is_good`, without a branch: a place past the end is always written
+ * and counts only then. `address` is in host order; `vni` is at most 2^24 - 1. */
+static inline void fib_batch_add4(struct fib_batch *b, uint8_t tag, uint32_t vni,
+                                  uint32_t address, bool is_good)
+{
+    struct fib_lanes *l = &b->v4;
+
+    l->tag[l->count] = tag;
+    l->hi[l->count] = (uint64_t)address << 32 | vni;
+    l->count += is_good;
+}
+
+static inline void fib_batch_add6(struct fib_batch *b, uint8_t tag, uint32_t vni,
+                                  uint64_t hi, uint64_t lo, bool is_good)
+{
+    struct fib_lanes *l = &b->v6;
+
+    l->tag[l->count] = tag;
+    l->hi[l->count] = hi;
+    l->lo[l->count] = lo;
+    l->vni[l->count] = vni;
+    l->count += is_good;
+}
+
+/* Asks for the VNI's bucket and, on the guess that the route will say local, for the
+ * VM-NC entry's, of the lookups that were added since the last call. */
+void fib_batch_begin(const struct fib *f, struct fib_batch *b);
+/* Reads both; asks for the routes. */
+void fib_batch_step(const struct fib *f, struct fib_batch *b);
+/* Reads the routes, and answers. */
+void fib_batch_end(const struct fib *f, struct fib_batch *b);
 
 /* ---- reclamation ---- */
 

@@ -1,7 +1,8 @@
 /*
  * fib_impl - what the files of fib share: fib.c (life, apply), fib_vm.c and fib_route.c
  * (the writer's passes over one table), fib_value.c (values to codes and back),
- * fib_read.c (read-back, audit), fib_resolve.c (the workers).  Nobody else includes it.
+ * fib_read.c (read-back, audit), fib_batch.c and fib_resolve.c (the workers).  Nobody
+ * else includes it.
  */
 #pragma once
 
@@ -50,7 +51,7 @@ struct fib {
     struct pool ncs;
     struct pool services;
     /* Goes up after each change of a VNI's slot and before VM-NC deletes that follow:
-     * a worker whose answer is a drop looks again if it moved (fib_resolve.c). */
+     * a worker whose answer is a drop looks again if it moved (fib_batch.c). */
     _Alignas(LINE_BYTES) atomic_uint_least64_t changes;
     /* The writer's. */
     _Alignas(LINE_BYTES) struct retire retire;
@@ -99,6 +100,16 @@ static inline struct exact_entry vm_entry(uint32_t vni, const struct fib_key *k,
     }
     return (struct exact_entry){ .w0 = (k->addr.hi >> 32 << 32) | vni, .val = code };
 }
+
+/* ---- fib_resolve.c: the workers' side, one query ---- */
+
+struct lpm_addr fib_query_address(const struct fib_query *q);
+/* An action that ends the way without VM-NC. */
+void fib_answer_final(const struct fib *f, struct fib_query *q, uint32_t action);
+/* A VM that is there. */
+void fib_answer_local(const struct fib *f, struct fib_query *q, uint32_t code);
+/* All of the answer. */
+void fib_resolve_complete(const struct fib *f, struct fib_query *q);
 
 /* ---- the writer's passes ---- */
 

@@ -1,54 +1,31 @@
 #include "agent/fwd/fwd.h"
 
 #include "agent/fwd/fast.h"
-#include "agent/fwd/icmp_error.h"
-#include "agent/fwd/parse.h"
-#include "agent/fwd/rewrite.h"
-#include "agent/fwd/uplink.h"
+#include "agent/fwd/fwd_impl.h"
 #include "agent/fwd/wire.h"
 
-/* Packets ahead whose first two lines are asked for while one is parsed. */
-#define PREFETCH_AHEAD 8
+/* Packets that are parsed before what they need of the tables is asked for: shorter
+ * rounds spread the loads, so that less of them wait for a miss buffer (a core has some
+ * 24); longer ones have fewer loops whose end is a wrong guess. */
+#define ROUND 8
 
-/* The inner overhead of a v4 and a v6 underlay: what the MTU told to a VM is short of
- * the uplink's (RFC 7348, section 4.3: outer IP, UDP, VXLAN, inner Ethernet). */
-enum { OVERHEAD4 = 50, OVERHEAD6 = 70 };
-
-/* What one call of fwd_burst() carries through its stages. */
-struct call {
-    const struct fwd_config *config;
-    const struct fib *fib;
-    struct fwd_worker *worker;
-    struct fwd_packet *packets;
-    struct fwd_answers *answers;
-    uint64_t now_ns;
-    uint32_t forwarded;
-    uint32_t local;
-    struct uplink_set uplinks4;
-    struct uplink_set uplinks6;
-    bool is_fast4; /* there is a way out over IPv4 */
+/* A packet of a chunk that goes the general way. */
+struct general {
+    struct layers layers;
+    uint8_t inner; /* what parse_inner() said */
 };
 
 /* Up to FWD_BURST packets between "parsed, lookups started" and "answered".  Packets
- * that the outer headers already settled have no place here. */
+ * that the outer headers already settled have no place here.  A tag is a packet's place
+ * in the chunk. */
 struct chunk {
-    struct fib_query query[FWD_BURST];
-    struct layers layers[FWD_BURST]; /* of those that are not fast */
-    uint32_t packet[FWD_BURST];      /* index into call->packets */
-    uint8_t inner[FWD_BURST];        /* what parse_inner() said */
-    bool is_fast[FWD_BURST];         /* of the shape that fast.h knows */
-    unsigned count;
-    struct fib_split split; /* of the places, by the query's family */
+    uint32_t from;          /* index of its first packet */
+    struct fib_batch batch; /* those of the shape that fast.h knows */
+    unsigned general_count;
+    uint8_t general_tag[FWD_BURST];
+    struct general general[FWD_BURST];
+    struct fib_query query[FWD_BURST]; /* of the general ones */
 };
-
-/* Only the worker writes, so load and store need not be one step; the reader sees whole
- * words. */
-static inline void count_add(_Atomic uint64_t *counter, uint64_t n)
-{
-    uint64_t v = atomic_load_explicit(counter, memory_order_relaxed);
-
-    atomic_store_explicit(counter, v + n, memory_order_relaxed);
-}
 
 static inline uint64_t count_read(const _Atomic uint64_t *counter)
 {
@@ -77,181 +54,21 @@ void fwd_worker_sum(const struct fwd_worker *w, struct fwd_totals *sum)
     }
 }
 
-/* Takes a token if there is one. */
-static bool limiter_allows(struct fwd_limiter *l, uint64_t now_ns)
+/* Tags of a chunk's packets of the common shape, by inner family.  Filled without a
+ * branch: the family is random to the branch predictor, and a wrong guess costs more
+ * than the work. */
+struct families {
+    unsigned v4_count;
+    unsigned v6_count;
+    uint8_t v4[FWD_BURST + 1];
+    uint8_t v6[FWD_BURST + 1];
+};
+
+/* Parses the inner frame behind the layers of general packet `k` and makes the query.
+ */
+static void ask(const struct fwd_packet *p, struct general *g, struct fib_query *q)
 {
-    uint64_t full = l->full_ns > now_ns ? l->full_ns : now_ns;
-
-    if (l->token_ns == 0) {
-        return true;
-    }
-    if (full + l->token_ns - now_ns > l->depth_ns) {
-        return false;
-    }
-    l->full_ns = full + l->token_ns;
-    return true;
-}
-
-static void drop(struct call *c, uint32_t index, unsigned reason)
-{
-    struct fwd_packet *p = &c->packets[index];
-
-    p->verdict = FWD_DROP;
-    p->reason = (uint8_t)reason;
-    count_add(&c->worker->count.drops[reason], 1);
-}
-
-/* Answers the sender of a packet that is dropped, if that is due, allowed and there is
- * a way: the VIP and an uplink of the family that the packet arrived in. */
-static void answer(struct call *c, uint32_t index, const struct layers *l,
-                   enum icmp_error_kind kind, uint32_t mtu)
-{
-    const struct fwd_config *config = c->config;
-    const struct fwd_packet *p = &c->packets[index];
-    struct fwd_counters *count = &c->worker->count;
-    bool is_v4 = l->outer_family == IP_V4;
-    const struct uplink_set *set = is_v4 ? &c->uplinks4 : &c->uplinks6;
-    struct icmp_error e = {
-        .kind = kind,
-        .mtu = mtu,
-        .source = l->inner_family == IP_V4 ? config->icmp4 : config->icmp6,
-        .vip = is_v4 ? config->vip4 : config->vip6,
-        .udp6_zero_csum = config->udp6_zero_csum,
-    };
-    struct fwd_answer *to;
-    unsigned place;
-
-    if (!(is_v4 ? config->has_vip4 : config->has_vip6) || set->count == 0 ||
-        !icmp_error_is_due(config, p, l)) {
-        return;
-    }
-    if (c->answers == NULL || c->answers->count == c->answers->room) {
-        count_add(&count->icmp_no_buffer, 1);
-        return;
-    }
-    if (!limiter_allows(&c->worker->icmp, c->now_ns)) {
-        count_add(&count->icmp_limited, 1);
-        return;
-    }
-    place = uplink_pick(set, config, p, l);
-    to = &c->answers->at[c->answers->count++];
-    to->uplink = set->index[place];
-    to->about = index;
-    e.port_mac = config->uplink[to->uplink].mac;
-    e.next_hop_mac = set->mac[place];
-    e.uplink_mtu = config->uplink[to->uplink].mtu;
-    to->length = icmp_error_write(&e, p, l, to->data);
-    count_add(&count->icmp_sent, 1);
-}
-
-static unsigned drop_of_kind(uint8_t kind)
-{
-    switch ((enum fib_kind)kind) {
-    case FIB_DROP_ROUTE_MISS:
-        return DROP_ROUTE_MISS;
-    case FIB_DROP_VM_NC_MISS:
-        return DROP_VM_NC_MISS;
-    case FIB_DROP_TOO_MANY_LOOKUPS:
-        return DROP_PEER_LIMIT;
-    case FIB_INTERNET:
-        return DROP_NO_SNAT; /* no pool can be bound yet */
-    case FIB_SERVICE:
-        return DROP_SERVICE_UNBOUND; /* nor a function */
-    case FIB_LOCAL:
-    case FIB_TUNNEL:
-        return DROP_NONE;
-    case FIB_DROP_VNI_UNKNOWN:
-    case FIB_KIND_COUNT:
-        break;
-    }
-    return DROP_UNKNOWN_VNI;
-}
-
-/* Checks 22 to 38: those that the VNI's row and the lookups decide, with what parsing
- * the inner frame said in its place between them. */
-static unsigned check_tables(const struct fib_query *q, const struct layers *l,
-                             uint8_t inner)
-{
-    if (q->kind == FIB_DROP_VNI_UNKNOWN) {
-        return DROP_UNKNOWN_VNI;
-    }
-    if (l->inner_tags > 0 && !(q->vni_flags & VNI_INNER_VLAN)) {
-        return DROP_INNER_VLAN;
-    }
-    return inner != 0 ? inner : drop_of_kind(q->kind);
-}
-
-static bool leaves_vpc(const struct fib_query *q)
-{
-    return q->vni_changed || (q->kind == FIB_TUNNEL &&
-                              (q->scope == SCOPE_IDC || q->scope == SCOPE_REGION));
-}
-
-/* Checks 39 to 43, and out. */
-static void send_out(struct call *c, uint32_t index, const struct layers *l,
-                     const struct fib_query *q)
-{
-    const struct fwd_config *config = c->config;
-    struct fwd_packet *p = &c->packets[index];
-    const uint8_t *inner = p->data + l->inner_l3;
-    bool is_v4 = q->addr_family == IP_V4;
-    const struct uplink_set *set = is_v4 ? &c->uplinks4 : &c->uplinks6;
-    struct egress e = {
-        .source = is_v4 ? config->vip4 : config->vip6,
-        .destination = q->addr,
-        .inner_mac = q->kind == FIB_LOCAL && q->has_mac ? q->mac : NULL,
-        .vni = q->out_vni,
-        .family = q->addr_family,
-        .decrements_inner = leaves_vpc(q),
-        .udp6_zero_csum = config->udp6_zero_csum,
-    };
-    const struct fwd_uplink *uplink;
-    unsigned place;
-
-    if (e.decrements_inner && inner[l->inner_family == IP_V4 ? 8 : 7] < 2) {
-        answer(c, index, l, ICMP_ERROR_TIME_EXCEEDED, 0);
-        drop(c, index, DROP_INNER_TTL);
-        return;
-    }
-    if (!(is_v4 ? config->has_vip4 : config->has_vip6)) {
-        drop(c, index, DROP_NO_VIP);
-        return;
-    }
-    if (set->count == 0) {
-        drop(c, index,
-             set->configured == 0 ? DROP_NO_UPLINK : DROP_NEXT_HOP_UNRESOLVED);
-        return;
-    }
-    place = uplink_pick(set, config, p, l);
-    uplink = &config->uplink[set->index[place]];
-    if (rewrite_size(l, e.family) > uplink->mtu) {
-        if (l->inner_family == IP_V6 || (load_be16(inner + 6) & IP4_DF)) {
-            answer(c, index, l, ICMP_ERROR_TOO_BIG,
-                   uplink->mtu - (is_v4 ? OVERHEAD4 : OVERHEAD6) -
-                       VLAN_SIZE * (uint32_t)l->inner_tags);
-        }
-        drop(c, index, DROP_MTU);
-        return;
-    }
-    if (rewrite_growth(l, e.family) > (int32_t)p->headroom) {
-        drop(c, index, DROP_NO_BUFFER);
-        return;
-    }
-    e.port_mac = uplink->mac;
-    e.next_hop_mac = set->mac[place];
-    rewrite_packet(p, l, &e);
-    p->verdict = FWD_FORWARD;
-    p->uplink = set->index[place];
-    c->forwarded++;
-}
-
-/* Parses the inner frame behind the layers of place `k` and makes the query; of
- * `family` if it does not come to addresses. */
-static void ask(struct call *c, struct chunk *ch, unsigned k, uint8_t family)
-{
-    const struct fwd_packet *p = &c->packets[ch->packet[k]];
-    struct layers *l = &ch->layers[k];
-    struct fib_query *q = &ch->query[k];
+    struct layers *l = &g->layers;
     unsigned result = parse_inner(p, l);
     const uint8_t *ip = p->data + l->inner_l3;
 
@@ -259,7 +76,7 @@ static void ask(struct call *c, struct chunk *ch, unsigned k, uint8_t family)
     if (result != 0) {
         /* Only to learn of the VNI: an unknown one, or one without tags, is the earlier
          * reason. */
-        q->family = family;
+        q->family = IP_V4;
         memset(q->dst, 0, 16);
     } else if (l->inner_family == IP_V4) {
         q->family = IP_V4;
@@ -268,212 +85,272 @@ static void ask(struct call *c, struct chunk *ch, unsigned k, uint8_t family)
         q->family = IP_V6;
         memcpy(q->dst, ip + 24, 16);
     }
-    ch->inner[k] = (uint8_t)result;
-    ch->is_fast[k] = false;
+    g->inner = (uint8_t)result;
 }
 
-/* What the outer headers settle is settled; all others get a query in `ch`. */
-static void parse_packet(struct call *c, uint32_t index, struct chunk *ch)
+/* What the outer headers settle is settled; all others are among the chunk's general
+ * packets. */
+static void parse_packet(struct call *c, struct chunk *ch, unsigned tag)
 {
+    uint32_t index = ch->from + tag;
     struct fwd_packet *p = &c->packets[index];
-    unsigned result = parse_outer(c->config, p, &ch->layers[ch->count]);
+    struct general *g = &ch->general[ch->general_count];
+    unsigned result = parse_outer(c->config, p, &g->layers);
 
     if (result >= PARSE_LOCAL) {
-        p->verdict = FWD_LOCAL;
-        p->local = (uint8_t)(result - PARSE_LOCAL);
+        settle(p, FWD_LOCAL, DROP_NONE, result - PARSE_LOCAL, 0);
         c->local++;
         return;
     }
     if (result != 0) {
-        drop(c, index, result);
+        fwd_drop(c, index, result);
         return;
     }
-    ch->packet[ch->count] = index;
-    ask(c, ch, ch->count, IP_V4);
-    fib_split_add(&ch->split, ch->count, ch->query[ch->count].family == IP_V6);
-    ch->count++;
+    ask(p, g, &ch->query[ch->general_count]);
+    ch->general_tag[ch->general_count++] = (uint8_t)tag;
 }
 
-/* The outer headers were good, and the inner packet, whose ethertype says `family`, is
- * not of the common shape. */
-static void parse_again(struct call *c, struct chunk *ch, unsigned k, uint8_t family)
+/* The outer halves.  Fills the tags of those of the common shape by inner family. */
+static void parse_outers(struct call *c, struct chunk *ch, unsigned from, unsigned to,
+                         uint64_t *known, struct families *ret)
 {
-    (void)parse_outer(c->config, &c->packets[ch->packet[k]], &ch->layers[k]);
-    ask(c, ch, k, family);
+    const struct fwd_config *config = c->config;
+    struct fwd_packet *packets = &c->packets[ch->from];
+    unsigned v4 = 0;
+    unsigned v6 = 0;
+
+    for (unsigned tag = from; tag < to; tag++) {
+        unsigned family = fast_outer(config, &packets[tag], known);
+        unsigned is_v6;
+
+        ret->v4[v4] = ret->v6[v6] = (uint8_t)tag;
+        if (__builtin_expect(family == 0, 0)) {
+            parse_packet(c, ch, tag);
+            continue;
+        }
+        is_v6 = family == IP_V6;
+        __asm__("" : "+r"(is_v6)); /* no branch */
+        v6 += is_v6;
+        v4 += is_v6 ^ 1;
+    }
+    ret->v4_count = v4;
+    ret->v6_count = v6;
 }
 
 /* The inner halves, by family: straight-line code each. */
-static void parse_families(struct call *c, struct chunk *ch)
+static void parse_inners(struct call *c, struct chunk *ch, const struct families *f)
 {
-    for (unsigned n = 0; n < ch->split.v4_count; n++) {
-        unsigned k = ch->split.v4[n];
-        const uint8_t *d = c->packets[ch->packet[k]].data;
-        struct fib_query *q = &ch->query[k];
+    const struct fwd_packet *packets = c->packets + ch->from;
 
-        if (__builtin_expect(ch->is_fast[k], 1)) {
-            q->family = IP_V4;
-            memcpy(q->dst, d + FAST_INNER_IP + 16, 4);
-            if (__builtin_expect(!fast_inner4(d), 0)) {
-                parse_again(c, ch, k, IP_V4);
-            }
+    for (unsigned n = 0; n < f->v4_count; n++) {
+        const uint8_t *d = packets[f->v4[n]].data;
+        bool is_good = fast_inner4(d);
+
+        fib_batch_add4(&ch->batch, f->v4[n], load_be32(d + FAST_VXLAN + 4) >> 8,
+                       load_be32(d + FAST_INNER_IP + 16), is_good);
+        if (__builtin_expect(!is_good, 0)) {
+            parse_packet(c, ch, f->v4[n]);
         }
     }
-    for (unsigned n = 0; n < ch->split.v6_count; n++) {
-        unsigned k = ch->split.v6[n];
-        const uint8_t *d = c->packets[ch->packet[k]].data;
-        struct fib_query *q = &ch->query[k];
+    for (unsigned n = 0; n < f->v6_count; n++) {
+        const uint8_t *d = packets[f->v6[n]].data;
 
-        if (__builtin_expect(!ch->is_fast[k], 0)) {
+        if (__builtin_expect(!fast_inner6(d), 0)) { /* not all of it may be there */
+            parse_packet(c, ch, f->v6[n]);
             continue;
         }
-        if (__builtin_expect(!fast_inner6(d), 0)) {
-            parse_again(c, ch, k, IP_V6);
-            continue;
-        }
-        q->family = IP_V6;
-        memcpy(q->dst, d + FAST_INNER_IP + 24, 16);
+        fib_batch_add6(&ch->batch, f->v6[n], load_be32(d + FAST_VXLAN + 4) >> 8,
+                       load_be64(d + FAST_INNER_IP + 24),
+                       load_be64(d + FAST_INNER_IP + 32), true);
     }
 }
 
-static void prefetch(const struct fwd_packet *p)
+static void chunk_start(struct call *c, struct chunk *ch, uint32_t from)
 {
-    __builtin_prefetch(p->data, 1);
-    __builtin_prefetch(p->data + 64, 1);
+    unsigned count = c->n - from < FWD_BURST ? c->n - from : FWD_BURST;
+    struct families families;
+    uint64_t known = 0;
+
+    ch->from = from;
+    ch->general_count = 0;
+    fib_batch_init(&ch->batch);
+    for (unsigned at = 0; at < count; at += ROUND) {
+        parse_outers(c, ch, at, at + ROUND < count ? at + ROUND : count, &known,
+                     &families);
+        parse_inners(c, ch, &families);
+        fib_batch_begin(c->fib, &ch->batch);
+    }
 }
 
-static void chunk_start(struct call *c, struct chunk *ch, uint32_t from, uint32_t to)
+/* The common end: to an IPv4 NC, in the VNI that the packet came in, and nothing in the
+ * way.  False, and nothing was done: the general way. */
+static inline bool send_fast(struct call *c, struct fwd_packet *p, uint32_t nc,
+                             const uint8_t *inner_mac)
 {
-    ch->count = ch->split.v4_count = ch->split.v6_count = 0;
-    for (uint32_t i = from; i < to && i < from + PREFETCH_AHEAD; i++) {
-        prefetch(&c->packets[i]);
-    }
-    for (uint32_t i = from; i < to; i++) {
-        struct fwd_packet *p = &c->packets[i];
-        unsigned k = ch->count;
-        uint8_t family;
-
-        if (i + PREFETCH_AHEAD < to) {
-            prefetch(&c->packets[i + PREFETCH_AHEAD]);
-        }
-        p->verdict = 0;
-        p->reason = DROP_NONE;
-        p->local = 0;
-        p->uplink = 0;
-        family = fast_outer(c->config, p);
-        if (__builtin_expect(family == 0, 0)) {
-            parse_packet(c, i, ch);
-            continue;
-        }
-        ch->packet[k] = i;
-        ch->inner[k] = 0;
-        ch->is_fast[k] = true;
-        ch->query[k].vni = load_be32(p->data + FAST_VXLAN + 4) >> 8;
-        fib_split_add(&ch->split, k, family == IP_V6);
-        ch->count++;
-    }
-    parse_families(c, ch);
-    fib_resolve_begin(c->fib, ch->query, &ch->split);
-}
-
-/* The common end: a VM behind an IPv4 NC in the VNI that the packet came in, and
- * nothing in the way.  False, and nothing was done: the general way. */
-static inline bool send_fast(struct call *c, struct fwd_packet *p,
-                             const struct fib_query *q)
-{
-    const struct uplink_set *set = &c->uplinks4;
-    const struct fwd_uplink *uplink;
+    const struct fast_exit *e = c->exit;
+    uint32_t size = load_be16(p->data + FAST_IP + 2);
     struct layers l;
-    unsigned place = 0;
 
-    if (q->kind != FIB_LOCAL || q->addr_family != IP_V4 || q->vni_changed ||
-        !c->is_fast4 || !fast_has_no_udp_checksum(p->data)) {
+    if (__builtin_expect(c->exit_count != 1, 0)) {
+        if (c->exit_count == 0) {
+            return false;
+        }
+        fast_layers(p, fast_family(p->data), &l);
+        e += uplink_pick(&c->uplinks4, c->config, p, &l);
+    }
+    if (__builtin_expect(size > e->mtu || !fast_has_no_udp_checksum(p->data), 0)) {
         return false;
     }
-    if (set->count > 1) {
-        fast_layers(p, q->family, &l);
-        place = uplink_pick(set, c->config, p, &l);
-    }
-    uplink = &c->config->uplink[set->index[place]];
-    if (load_be16(p->data + FAST_IP + 2) > uplink->mtu) {
-        return false;
-    }
-    fast_rewrite(p, q, c->config->vip4, set->mac[place], uplink->mac);
-    p->verdict = FWD_FORWARD;
-    p->uplink = set->index[place];
+    fast_rewrite(p, e, nc, size, inner_mac);
+    settle(p, FWD_FORWARD, DROP_NONE, 0, e->uplink);
     c->forwarded++;
     return true;
 }
 
-static void finish_packet(struct call *c, struct chunk *ch, unsigned k)
-{
-    struct fib_query *q = &ch->query[k];
-    struct layers *l = &ch->layers[k];
-    unsigned reason;
+/* Packets of a chunk that are not sent yet: a mask of tags, and each one's query. */
+struct rest {
+    uint64_t tags;
+    uint8_t place[FWD_BURST]; /* in batch.query, or GENERAL and in chunk.general */
+};
+enum { GENERAL = 0x80 };
+_Static_assert(FWD_BURST <= 64, "a mask has room");
 
-    if (ch->is_fast[k]) {
-        fast_layers(&c->packets[ch->packet[k]], q->family, l);
+static inline void rest_add(struct rest *r, unsigned tag, unsigned place)
+{
+    r->tags |= UINT64_C(1) << tag;
+    r->place[tag] = (uint8_t)place;
+}
+
+/* Sends what is plain; what cannot go the short way gets a query among the others. */
+static void send_plain(struct call *c, struct chunk *ch, struct rest *rest)
+{
+    struct fib_batch *b = &ch->batch;
+    struct fwd_packet *packets = c->packets + ch->from;
+
+    for (unsigned n = 0, count = b->plain_count; n < count; n++) {
+        struct fwd_packet *p = &packets[b->plain[n]];
+
+        if (__builtin_expect(!send_fast(c, p, b->plain_nc[n], NULL), 0)) {
+            uint32_t vni = load_be24(p->data + FAST_VXLAN + 4);
+            struct fib_query *q = &b->query[b->other_count];
+
+            *q = (struct fib_query){ .vni = vni,
+                                     .family = fast_family(p->data),
+                                     .kind = FIB_LOCAL,
+                                     .lookups = 1,
+                                     .out_vni = vni,
+                                     .scope = SCOPE_LOCAL,
+                                     .addr_family = IP_V4 };
+            memcpy(q->addr, &b->plain_nc[n], sizeof(b->plain_nc[n]));
+            b->other[b->other_count++] = b->plain[n];
+        }
     }
-    reason = check_tables(q, l, ch->inner[k]);
-    if (reason != DROP_NONE) {
-        drop(c, ch->packet[k], reason);
-    } else {
-        send_out(c, ch->packet[k], l, q);
+    for (unsigned n = 0; n < b->other_count; n++) {
+        rest_add(rest, b->other[n], n);
+    }
+}
+
+/* In order, as answers are. */
+static void send_rest(struct call *c, struct chunk *ch, const struct rest *rest)
+{
+    for (uint64_t tags = rest->tags; tags != 0; tags &= tags - 1) {
+        unsigned tag = (unsigned)__builtin_ctzll(tags);
+        unsigned place = rest->place[tag];
+        uint32_t index = ch->from + tag;
+        struct fwd_packet *p = &c->packets[index];
+        const struct fib_query *q = &ch->batch.query[place];
+        uint32_t nc;
+        struct layers l;
+
+        if (place & GENERAL) {
+            place &= ~(unsigned)GENERAL;
+            fwd_finish(c, index, &ch->general[place].layers, &ch->query[place],
+                       ch->general[place].inner);
+            continue;
+        }
+        memcpy(&nc, q->addr, sizeof(nc));
+        if (q->kind == FIB_LOCAL && q->addr_family == IP_V4 && !q->vni_changed &&
+            send_fast(c, p, nc, q->has_mac ? q->mac : NULL)) {
+            continue;
+        }
+        fast_layers(p, q->family, &l);
+        fwd_finish(c, index, &l, q, 0);
     }
 }
 
 static void chunk_finish(struct call *c, struct chunk *ch)
 {
-    fib_resolve_end(c->fib, ch->query, &ch->split);
-    for (unsigned k = 0; k < ch->count; k++) {
-        /* The lookups pushed it out of the nearest cache. */
-        if (k + PREFETCH_AHEAD < ch->count) {
-            prefetch(&c->packets[ch->packet[k + PREFETCH_AHEAD]]);
-        }
-        if (!ch->is_fast[k] ||
-            !send_fast(c, &c->packets[ch->packet[k]], &ch->query[k])) {
-            finish_packet(c, ch, k);
+    struct rest rest = { .tags = 0 };
+
+    fib_batch_end(c->fib, &ch->batch);
+    send_plain(c, ch, &rest);
+    if (__builtin_expect(ch->general_count > 0, 0)) {
+        fib_resolve_burst(c->fib, ch->query, ch->general_count);
+        for (unsigned n = 0; n < ch->general_count; n++) {
+            rest_add(&rest, ch->general_tag[n], n | GENERAL);
         }
     }
+    send_rest(c, ch, &rest);
 }
 
 static void drop_all(struct call *c, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        c->packets[i].local = 0;
-        c->packets[i].uplink = 0;
-        drop(c, i, DROP_NOT_READY);
+        fwd_drop(c, i, DROP_NOT_READY);
     }
 }
 
-/* One chunk is held back while the next is parsed, so that its table lines arrive
- * meanwhile. */
-static void run_chunks(struct call *c, uint32_t n)
+/* Three chunks are under way: while one is parsed, the table lines that the two before
+ * it asked for arrive. */
+static void run_chunks(struct call *c)
 {
-    struct chunk chunk[2];
-    unsigned current = 0;
+    struct chunk chunk[3];
+    uint32_t count = (c->n + FWD_BURST - 1) / FWD_BURST;
 
-    chunk_start(c, &chunk[0], 0, n < FWD_BURST ? n : FWD_BURST);
-    for (uint32_t from = FWD_BURST; from < n; from += FWD_BURST) {
-        uint32_t to = n - from < FWD_BURST ? n : from + FWD_BURST;
-
-        chunk_start(c, &chunk[!current], from, to);
-        chunk_finish(c, &chunk[current]);
-        current = !current;
+    for (uint32_t i = 0; i < count + 2; i++) {
+        if (i < count) {
+            chunk_start(c, &chunk[i % 3], i * FWD_BURST);
+        }
+        if (i - 1 < count) {
+            fib_batch_step(c->fib, &chunk[(i - 1) % 3].batch);
+        }
+        if (i - 2 < count) {
+            chunk_finish(c, &chunk[(i - 2) % 3]);
+        }
     }
-    chunk_finish(c, &chunk[current]);
+}
+
+/* The ways out over IPv4, as the common packet needs them. */
+static void read_exits(struct call *c)
+{
+    const struct uplink_set *set = &c->uplinks4;
+
+    c->exit_count = c->config->has_vip4 ? set->count : 0;
+    for (unsigned i = 0; i < c->exit_count; i++) {
+        const struct fwd_uplink *uplink = &c->config->uplink[set->index[i]];
+        struct fast_exit *e = &c->exit[i];
+
+        memcpy(e->ethernet, set->mac[i], 6);
+        memcpy(e->ethernet + 6, uplink->mac, 6);
+        fast_exit_from(e, c->config->vip4);
+        e->mtu = uplink->mtu;
+        e->uplink = set->index[i];
+    }
 }
 
 void fwd_burst(const struct fwd_view *view, struct fwd_worker *w, uint64_t now_ns,
                struct fwd_packet packets[], uint32_t n, struct fwd_answers *answers)
 {
-    struct call c = {
-        .config = view->config,
-        .fib = view->fib,
-        .worker = w,
-        .packets = packets,
-        .answers = answers,
-        .now_ns = now_ns,
-    };
+    struct call c;
+
+    c.config = view->config;
+    c.fib = view->fib;
+    c.worker = w;
+    c.packets = packets;
+    c.answers = answers;
+    c.now_ns = now_ns;
+    c.n = n;
+    c.forwarded = c.local = 0;
 
     if (answers != NULL) {
         answers->count = 0;
@@ -488,8 +365,8 @@ void fwd_burst(const struct fwd_view *view, struct fwd_worker *w, uint64_t now_n
     }
     uplink_set_read(&c.uplinks4, c.config, IP_V4);
     uplink_set_read(&c.uplinks6, c.config, IP_V6);
-    c.is_fast4 = c.config->has_vip4 && c.uplinks4.count > 0;
-    run_chunks(&c, n);
+    read_exits(&c);
+    run_chunks(&c);
     count_add(&w->count.forwarded, c.forwarded);
     count_add(&w->count.local, c.local);
 }

@@ -179,6 +179,22 @@ static inline uint32_t lpm_line4_find(const struct lpm_line4 *l, uint32_t addr)
     return mask ? l->meta[__builtin_ctz(mask)] >> 6 : ACTION_NONE;
 }
 
+static inline uint32_t lpm_line6_find(const struct lpm_line6 *l, uint64_t addr)
+{
+    __m256i meta =
+        _mm256_cvtepu32_epi64(_mm_loadu_si128((const __m128i *)(const void *)l->meta));
+    __m256i differs =
+        _mm256_srlv_epi64(_mm256_xor_si256(_mm256_load_si256((const __m256i *)l->addr),
+                                           _mm256_set1_epi64x((int64_t)addr)),
+                          _mm256_and_si256(meta, _mm256_set1_epi64x(63)));
+    __m256i same = _mm256_cmpeq_epi64(differs, _mm256_setzero_si256());
+    uint32_t mask = (uint32_t)_mm256_movemask_pd(_mm256_castsi256_pd(same));
+    uint32_t last = ((l->addr[4] ^ addr) >> (l->meta[4] & 63)) == 0;
+
+    mask |= last << 4;
+    return mask ? l->meta[__builtin_ctz(mask)] >> 6 : l->fallback;
+}
+
 /* Index of the last key <= x among `n` sorted keys that start at or below x. */
 static inline unsigned keys4_rank(const int32_t *key, unsigned n, int32_t x)
 {
@@ -220,6 +236,16 @@ static inline uint32_t lpm_line4_find(const struct lpm_line4 *l, uint32_t addr)
     return ACTION_NONE;
 }
 
+static inline uint32_t lpm_line6_find(const struct lpm_line6 *l, uint64_t addr)
+{
+    uint32_t mask = 0;
+
+    for (unsigned i = 0; i < LINE_V6_ROUTES; i++) {
+        mask |= (uint32_t)(((l->addr[i] ^ addr) >> (l->meta[i] & 63)) == 0) << i;
+    }
+    return mask ? l->meta[__builtin_ctz(mask)] >> 6 : l->fallback;
+}
+
 static inline unsigned keys4_rank(const int32_t *key, unsigned n, int32_t x)
 {
     unsigned rank = 0;
@@ -240,16 +266,6 @@ static inline unsigned keys6_rank(const int64_t *key, unsigned n, int64_t x)
     return rank;
 }
 #endif
-
-static inline uint32_t lpm_line6_find(const struct lpm_line6 *l, uint64_t addr)
-{
-    uint32_t mask = 0;
-
-    for (unsigned i = 0; i < LINE_V6_ROUTES; i++) {
-        mask |= (uint32_t)(((l->addr[i] ^ addr) >> (l->meta[i] & 63)) == 0) << i;
-    }
-    return mask ? l->meta[__builtin_ctz(mask)] >> 6 : l->fallback;
-}
 
 static inline unsigned keysw_rank(const uint64_t (*key)[2], unsigned n,
                                   struct lpm_addr x)

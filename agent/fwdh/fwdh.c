@@ -240,16 +240,18 @@ static bool inner_ends(const struct fwd_packet *p, const struct layers *l)
 /* Of the common shape: false, and nothing was done, when something is in the way. */
 static bool send_fast(struct fwd_packet *p, const struct flow *f, const struct way *way)
 {
-    struct fib_query q;
+    struct fast_exit exit;
+    uint32_t to;
 
     if (!f->is_fast || way->row->action != PHYS_SRC4 || f->is_tunnel ||
         f->vni != f->layers.vni || !fast_has_no_udp_checksum(p->data)) {
         return false;
     }
-    memcpy(q.addr, f->to, 4);
-    q.out_vni = f->vni;
-    q.has_mac = false;
-    fast_rewrite(p, &q, way->row->source, way->dmac, way->smac);
+    memcpy(&to, f->to, sizeof(to));
+    memcpy(exit.ethernet, way->dmac, 6);
+    memcpy(exit.ethernet + 6, way->smac, 6);
+    fast_exit_from(&exit, way->row->source);
+    fast_rewrite(p, &exit, to, f->layers.outer_size, NULL);
     return true;
 }
 
@@ -356,6 +358,7 @@ static void parse_packet(struct call *c, struct chunk *ch, uint32_t index)
 {
     struct fwd_packet *p = &c->packets[index];
     const struct fwd_config *config = c->config[p->port % HSWITCH_HALVES];
+    uint64_t known = 0;
     uint8_t family;
     struct flow *f;
 
@@ -367,7 +370,7 @@ static void parse_packet(struct call *c, struct chunk *ch, uint32_t index)
         drop_at(c, p, p->port % HSWITCH_HALVES, DROP_NOT_READY);
         return;
     }
-    family = fast_outer(config, p);
+    family = fast_outer(config, p, &known);
     if (family == 0 ||
         !(family == IP_V4 ? fast_inner4(p->data) : fast_inner6(p->data))) {
         parse_slow(c, ch, index);

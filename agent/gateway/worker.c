@@ -100,6 +100,7 @@ static unsigned take(struct worker *w, struct rte_mbuf *m[], unsigned n, uint16_
         packets[kept].port = port;
         packets[kept].rx_flags = rx_flags(m[i]);
         rte_prefetch0(packets[kept].data);
+        rte_prefetch0(packets[kept].data + RTE_CACHE_LINE_SIZE);
         kept++;
     }
     return kept;

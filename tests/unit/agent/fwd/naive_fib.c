@@ -148,33 +148,69 @@ static void resolve(const struct fib *f, struct fib_query *q)
     q->vni_changed = q->out_vni != q->vni;
 }
 
-void fib_resolve_begin(const struct fib *f, struct fib_query q[],
-                       const struct fib_split *split)
+void fib_batch_begin(const struct fib *f, struct fib_batch *b)
 {
     (void)f;
     /* Spoils the answers, so that nobody reads one before its end. */
-    for (unsigned i = 0; i < split->v4_count + split->v6_count; i++) {
-        memset(&q[i].kind, 0xa5, sizeof(q[i]) - offsetof(struct fib_query, kind));
+    memset(&b->plain_count, 0xa5, sizeof(*b) - offsetof(struct fib_batch, plain_count));
+    assert(b->v4.count + b->v6.count <= FIB_BURST_MAX);
+    b->v4.begun = b->v4.count;
+    b->v6.begun = b->v6.count;
+    b->seen = 1;
+}
+
+void fib_batch_step(const struct fib *f, struct fib_batch *b)
+{
+    (void)f;
+    assert(b->seen == 1);
+    assert(b->v4.begun == b->v4.count && b->v6.begun == b->v6.count);
+    b->seen = 2;
+}
+
+/* Every other plain one is told as such, so that both ways of telling it are read. */
+static void answer(const struct fib *f, struct fib_batch *b, uint8_t tag,
+                   const struct fib_query *asked)
+{
+    struct fib_query q = *asked;
+
+    resolve(f, &q);
+    if (q.kind == FIB_LOCAL && !q.vni_changed && q.addr_family == IP_V4 && !q.has_mac &&
+        (b->other_count + b->plain_count) % 2 == 0) {
+        memcpy(&b->plain_nc[b->plain_count], q.addr, 4);
+        b->plain[b->plain_count++] = tag;
+        return;
+    }
+    b->query[b->other_count] = q;
+    b->other[b->other_count++] = tag;
+}
+
+static void store_be64(uint8_t *to, uint64_t v)
+{
+    for (unsigned i = 0; i < 8; i++) {
+        to[i] = (uint8_t)(v >> (56 - 8 * i));
     }
 }
 
-/* Each place stands in the list of its family, and in no other. */
-static void check_split(const struct fib_query q[], const uint8_t *at, unsigned count,
-                        uint8_t family)
+void fib_batch_end(const struct fib *f, struct fib_batch *b)
 {
-    for (unsigned i = 0; i < count; i++) {
-        assert(q[at[i]].family == family);
-        assert(i == 0 || at[i - 1] < at[i]);
-    }
-}
+    struct fib_query q = { 0 };
 
-void fib_resolve_end(const struct fib *f, struct fib_query q[],
-                     const struct fib_split *split)
-{
-    check_split(q, split->v4, split->v4_count, IP_V4);
-    check_split(q, split->v6, split->v6_count, IP_V6);
-    for (unsigned i = 0; i < split->v4_count + split->v6_count; i++) {
-        resolve(f, &q[i]);
+    assert(b->seen == 2);
+    b->seen = 3;
+    b->plain_count = b->other_count = 0;
+    for (unsigned i = 0; i < b->v4.count; i++) {
+        q.family = IP_V4;
+        q.vni = (uint32_t)b->v4.hi[i];
+        memset(q.dst, 0, 16);
+        store_be64(q.dst, b->v4.hi[i] >> 32 << 32);
+        answer(f, b, b->v4.tag[i], &q);
+    }
+    for (unsigned i = 0; i < b->v6.count; i++) {
+        q.family = IP_V6;
+        q.vni = b->v6.vni[i];
+        store_be64(q.dst, b->v6.hi[i]);
+        store_be64(q.dst + 8, b->v6.lo[i]);
+        answer(f, b, b->v6.tag[i], &q);
     }
 }
 

@@ -1,6 +1,6 @@
 /*
  * naive_fib - the lookups of fib.h over a plain list of entries: slow, obvious, for
- * tests of the packet functions.  Defines fib_resolve_burst(), _begin() and _end(), so
+ * tests of the packet functions.  Defines fib_resolve_burst() and fib_batch_*(), so
  * link either this or the real ones.
  */
 #pragma once

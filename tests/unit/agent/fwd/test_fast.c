@@ -22,7 +22,9 @@ static uint32_t random_below(uint32_t n)
 static bool is_taken(const struct fwd_config *c, const struct fwd_packet *p,
                      uint8_t *ret_family)
 {
-    *ret_family = fast_outer(c, p);
+    uint64_t known = 0;
+
+    *ret_family = fast_outer(c, p, &known);
     return *ret_family == IP_V4   ? fast_inner4(p->data)
            : *ret_family == IP_V6 ? fast_inner6(p->data)
                                   : false;
@@ -50,30 +52,31 @@ static void check_layers(const struct layers *a, const struct layers *b)
 static void check_rewrite(const struct fwd_config *c, const struct fwd_packet *packet,
                           const struct layers *l)
 {
-    static const uint8_t port_mac[6] = { 2, 1, 2, 3, 4, 5 };
-    static const uint8_t next_hop_mac[6] = { 2, 9, 8, 7, 6, 5 };
-    struct fib_query q = { .out_vni = l->vni, .kind = FIB_LOCAL, .addr_family = IP_V4 };
+    struct fast_exit exit = { .ethernet = { 2, 9, 8, 7, 6, 5, 2, 1, 2, 3, 4, 5 } };
+    uint8_t nc[4];
+    uint32_t to;
+    const uint8_t *mac = random_below(2) ? (const uint8_t *)"BBBBBB" : NULL;
     struct fwd_packet ours = *packet;
     struct fwd_packet general = *packet;
     uint8_t bytes[2][2048];
     struct egress e = { .source = c->vip4,
-                        .destination = q.addr,
-                        .port_mac = port_mac,
-                        .next_hop_mac = next_hop_mac,
+                        .destination = nc,
+                        .port_mac = exit.ethernet + 6,
+                        .next_hop_mac = exit.ethernet,
+                        .inner_mac = mac,
                         .vni = l->vni,
                         .family = IP_V4 };
 
     for (unsigned i = 0; i < 4; i++) {
-        q.addr[i] = (uint8_t)random_below(256);
+        nc[i] = (uint8_t)random_below(256);
     }
-    q.has_mac = (uint8_t)random_below(2);
-    memset(q.mac, 0x42, sizeof(q.mac));
-    e.inner_mac = q.has_mac ? q.mac : NULL;
+    memcpy(&to, nc, sizeof(to));
+    fast_exit_from(&exit, c->vip4);
     memcpy(bytes[0], packet->data, packet->length);
     memcpy(bytes[1], packet->data, packet->length);
     ours.data = bytes[0];
     general.data = bytes[1];
-    fast_rewrite(&ours, &q, c->vip4, next_hop_mac, port_mac);
+    fast_rewrite(&ours, &exit, to, l->outer_size, mac);
     rewrite_packet(&general, l, &e);
     ck_assert_ptr_eq(ours.data, bytes[0]);
     ck_assert_ptr_eq(general.data, bytes[1]);
@@ -94,6 +97,7 @@ static bool check_packet(const struct fwd_config *c, const struct fwd_packet *p)
     }
     ck_assert_uint_eq(parse_outer(c, p, &general), 0);
     ck_assert_uint_eq(parse_inner(p, &general), 0);
+    ck_assert_uint_eq(fast_family(p->data), family);
     fast_layers(p, family, &ours);
     check_layers(&ours, &general);
     if (fast_has_no_udp_checksum(p->data)) {
