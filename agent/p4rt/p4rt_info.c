@@ -234,8 +234,9 @@ static enum rc take_table(struct walk *w, const struct wire_field *f, struct err
         if (got.value[10]) { /* const: nobody writes to it */
             return RC_OK;
         }
-        return DIFFERS(err, show(got.name).text, "table %s (0x%08llx): XGW-H has none",
-                       show(got.name).text, (unsigned long long)got.value[1]);
+        return DIFFERS(err, got.name.len > 0 ? show(got.name).text : "tables",
+                       "table %s (0x%08llx): XGW-H has none", show(got.name).text,
+                       (unsigned long long)got.value[1]);
     }
     d = phys_table_desc((enum phys_table)table);
     if (!text_is(got.name, d->name) || w->table[table]) {
