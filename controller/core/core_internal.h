@@ -351,6 +351,8 @@ struct rows *resident_vms(const struct core *c, uint32_t vni);
 /* The same from `have`, which was right before the change, if the rules stayed. */
 struct rows *resident_vms_changed(const struct core *c, struct rows *have,
                                   const struct table_change *ch);
+struct rows *resident_routes_changed(const struct core *c, const struct group *g,
+                                     struct rows *have, const struct table_change *ch);
 /* No row that the route change puts is left off, replaced or derived. */
 bool resident_is_plain(const struct core *c, const struct group *g,
                        const struct table_change *ch);

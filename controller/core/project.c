@@ -130,7 +130,7 @@ static struct rows *project_routes(const struct core *c, uint32_t vni,
     if (ch && have == ch->before && resident_is_plain(c, g, ch)) {
         return rows_ref(ch->after);
     }
-    return resident_routes(c, vni, g);
+    return ch ? resident_routes_changed(c, g, have, ch) : resident_routes(c, vni, g);
 }
 
 static struct rows *project_vms(const struct core *c, uint32_t vni,

@@ -199,6 +199,114 @@ struct rows *resident_routes(const struct core *c, uint32_t vni, const struct gr
     return walk_finish(&w, intent, TABLE_VXLAN_ROUTE);
 }
 
+/* ---- a few routes changed ---- */
+
+#define FEW_ROUTES 256 /* with more, the walk over all of them is quicker */
+
+/* Whether XGW-H answers what the longest of `rows` that covers `key`, but `key` itself
+ * unless `with_key`, matches.  What covers a route most closely decides alone: one that
+ * is not chosen goes to XGW-x86, with a fallback or without. */
+static bool is_answered_above(const struct rules *r, const struct rows *rows,
+                              const struct row *key, bool with_key)
+{
+    unsigned size = key->key[0] == IP_V4 ? 4 : 16;
+    struct prefix p = { .addr = { .family = key->key[0] } };
+    uint8_t packed[ENTRY_KEY_MAX];
+    struct row row;
+
+    for (int len = key->key[1 + size] - !with_key; rows && len >= 0; len--) {
+        memcpy(p.addr.b, key->key + 1, size);
+        p.len = (uint8_t)len;
+        prefix_mask(&p);
+        packed[0] = p.addr.family;
+        memcpy(packed + 1, p.addr.b, size);
+        packed[1 + size] = p.len;
+        if (rows_find(rows, TABLE_VXLAN_ROUTE, packed, (uint8_t)(2 + size), &row)) {
+            return is_chosen(r, &row) && is_answered(row.value[0]);
+        }
+    }
+    return false;
+}
+
+struct few {
+    struct row before[FEW_ROUTES]; /* null key: it was not there */
+    struct row after[FEW_ROUTES];
+    uint32_t count; /* more than FEW_ROUTES: too many */
+};
+
+static void few_visit(void *ctx, const struct row *before, const struct row *after)
+{
+    struct few *f = ctx;
+
+    if (f->count < FEW_ROUTES) {
+        f->before[f->count] = before ? *before : (struct row){ 0 };
+        f->after[f->count] = after ? *after : (struct row){ 0 };
+    }
+    f->count += f->count <= FEW_ROUTES;
+}
+
+/* What stands for `row` of the intent. */
+static void put_row(struct walk *w, const struct row *row, bool answered_above)
+{
+    static const uint8_t fallback = SCOPE_FALLBACK;
+    const struct group *home;
+    uint8_t value[DERIVED_MAX];
+
+    if (!is_chosen(&w->rules, row)) {
+        differ(w, row, &fallback, answered_above); /* no length: left off */
+        return;
+    }
+    home = peer_elsewhere(w->c, w->g, row);
+    if (home) {
+        differ(w, row, value, derived_pack(w->c, home, row_peer(row), value));
+    } else {
+        differ(w, row, row->value, row->value_len);
+    }
+}
+
+/* All that `key` covers is looked at again. */
+static void put_covered(struct walk *w, const struct rows *intent,
+                        const struct row *key)
+{
+    struct rows_iter it = rows_seek(intent, TABLE_VXLAN_ROUTE, key->key, key->key_len);
+    struct row row;
+
+    while (intent && rows_next(&it, &row) && covers(key->key, row.key)) {
+        if (!is_chosen(&w->rules, &row)) {
+            put_row(w, &row, is_answered_above(&w->rules, intent, &row, false));
+        }
+    }
+}
+
+struct rows *resident_routes_changed(const struct core *c, const struct group *g,
+                                     struct rows *have, const struct table_change *ch)
+{
+    struct walk w = { .c = c, .g = g, .vni = ch->vni, .rules = rules_of(c, ch->vni) };
+    struct few *few = core_need(calloc(1, sizeof(*few)));
+
+    rows_compare_walk(ch->before, ch->after, TABLE_VXLAN_ROUTE, few_visit, few);
+    if (few->count > FEW_ROUTES) {
+        free(few);
+        return resident_routes(c, ch->vni, g);
+    }
+    for (uint32_t i = 0; i < few->count; i++) {
+        const struct row *after = few->after[i].key ? &few->after[i] : NULL;
+        const struct row *key = after ? after : &few->before[i];
+
+        if (after) {
+            put_row(&w, after, is_answered_above(&w.rules, ch->after, after, false));
+        } else {
+            differ(&w, key, NULL, 0);
+        }
+        if (is_answered_above(&w.rules, ch->before, key, true) !=
+            is_answered_above(&w.rules, ch->after, key, true)) {
+            put_covered(&w, ch->after, key);
+        }
+    }
+    free(few);
+    return walk_finish(&w, have, TABLE_VXLAN_ROUTE);
+}
+
 struct plain {
     const struct core *c;
     const struct group *g;
