@@ -1,0 +1,395 @@
+/*
+ * XGW-H for Tofino 1 (TNA): one folded path through two pipeline profiles.
+ *
+ *   wire -> ingress A (pipe 0/2) -> egress B (1/3) -> loopback -> ingress B -> egress A -> wire
+ *           checks, vni, acl,       routes            vm_nc,     (loops to     spill, nc,
+ *           meter                                     next hop    egress B      fallback,
+ *                                                                 for a peer)   rewrite
+ *
+ * Pipe 1 returns to 0 and 3 to 2: half 0 of the tenants lives in 0 and 1, half 1 in 2 and
+ * 3 (agent/xgwh/phys.h).  All ports of pipes 1 and 3 are in loopback by configuration; an
+ * uplink is a port of the same number in pipe 0 and in pipe 2.
+ */
+#define XGW_TNA
+#include "include/target.p4"
+#include "include/sizes.p4"
+#include "include/headers.p4"
+#include "include/drop_reasons.p4"
+#include "include/parser.p4"
+#include "include/checks.p4"
+#include "include/acl.p4"
+#include "include/route.p4"
+#include "include/vm_nc.p4"
+#include "include/fallback.p4"
+#include "include/rewrite.p4"
+
+const PortId_t CPU_PORT = 320; /* PCIe of a chip with 4 pipes: in pipe 2 */
+
+struct tna_metadata_t {
+    metadata_t m;
+    bit<16> inner_rest; /* sum of what the inner IPv4 checksum covers but for the TTL */
+    bit<16> udp_rest;   /* the same of the outer UDP checksum and what the rewrite changes */
+    bit<1>  udp_summed; /* there is a UDP checksum to follow */
+}
+
+/* --- profile A, ingress --- */
+
+parser IngressParserA(packet_in pkt, out headers_t h, out tna_metadata_t v,
+                      out ingress_intrinsic_metadata_t i) {
+    PacketParser() packet;
+    state start {
+        pkt.extract(i);
+        pkt.advance(PORT_METADATA_SIZE);
+        v.m.parsed = PARSED_ALL;
+        v.m.has_ports = 0;
+        v.m.sport = 0;
+        v.m.dport = 0;
+        v.m.bad_outer_csum = 0;
+        v.m.bad_inner_csum = 0;
+        transition select(i.ingress_port) {
+            CPU_PORT: from_control_thread;
+            default: from_wire;
+        }
+    }
+    state from_control_thread {
+        pkt.extract(h.packet_out);
+        transition accept;
+    }
+    state from_wire {
+        packet.apply(pkt, h, v.m);
+        transition accept;
+    }
+}
+
+control IngressA(inout headers_t h, inout tna_metadata_t v,
+                 in ingress_intrinsic_metadata_t i,
+                 in ingress_intrinsic_metadata_from_parser_t p,
+                 inout ingress_intrinsic_metadata_for_deparser_t d,
+                 inout ingress_intrinsic_metadata_for_tm_t t) {
+    Pool() pool;
+    FlowHash() flow_hash;
+    Lengths() lengths;
+    Checks() checks;
+    Acl() acl;
+    VniMeter() vni_meter;
+    DropCount() drop_count;
+
+    action to_control_thread() {
+        h.bridge.setInvalid();
+        h.packet_in.setValid();
+        h.packet_in.ingress_port = i.ingress_port;
+        h.packet_in.pad = 0;
+        t.ucast_egress_port = CPU_PORT;
+        t.bypass_egress = 1;
+    }
+    /* To pipe 1 or 3, same port number. */
+    action fold(bit<1> half) {
+        t.ucast_egress_port = half ++ 1w1 ++ i.ingress_port[6:0];
+    }
+    action into_bridge() {
+        h.bridge.vni = h.vxlan.vni;
+        h.bridge.idx = 0;
+        h.bridge.hops = 0;
+        h.bridge.flags = v.m.flags;
+        h.eth.setInvalid();
+        h.vlan0.setInvalid();
+        h.vlan1.setInvalid();
+    }
+
+    apply {
+        if (h.packet_out.isValid()) {
+            t.ucast_egress_port = h.packet_out.egress_port;
+            t.bypass_egress = 1;
+            h.packet_out.setInvalid();
+        } else {
+            if (p.parser_err != 0) {
+                v.m.truncated = 1;
+            } else {
+                v.m.truncated = 0;
+            }
+            h.bridge.setValid();
+            pool.apply(h, v.m);
+            flow_hash.apply(h, v.m);
+            lengths.apply(h, v.m);
+            checks.apply(h, v.m);
+            if (v.m.to_cpu == 1) {
+                to_control_thread();
+            } else {
+                if (v.m.drop == 0) {
+                    acl.apply(h, v.m);
+                }
+                if (v.m.drop == 0) {
+                    vni_meter.apply(h, v.m);
+                }
+                if (v.m.fallback == 1) {
+                    h.bridge.scope = SCOPE_FALLBACK;
+                } else {
+                    h.bridge.scope = SCOPE_MISS;
+                }
+                if (h.ip4.isValid()) {
+                    h.bridge.family = 4;
+                } else {
+                    h.bridge.family = 6;
+                }
+                into_bridge();
+                if (v.m.half == HALF_BY_DST) {
+                    fold(v.m.dst[0:0]);
+                } else {
+                    fold(v.m.half[0:0]);
+                }
+            }
+            if (v.m.drop == 1) {
+                drop_count.apply(v.m.reason);
+                d.drop_ctl = 1;
+            }
+        }
+    }
+}
+
+control IngressDeparser(packet_out pkt, inout headers_t h, in tna_metadata_t v,
+                        in ingress_intrinsic_metadata_for_deparser_t d) {
+    apply {
+        pkt.emit(h);
+    }
+}
+
+/* --- profile B, egress --- */
+
+parser EgressParserB(packet_in pkt, out headers_t h, out tna_metadata_t v,
+                     out egress_intrinsic_metadata_t i) {
+    FoldedParser() packet;
+    state start {
+        pkt.extract(i);
+        packet.apply(pkt, h);
+        transition accept;
+    }
+}
+
+control EgressB(inout headers_t h, inout tna_metadata_t v, in egress_intrinsic_metadata_t i,
+                in egress_intrinsic_metadata_from_parser_t p,
+                inout egress_intrinsic_metadata_for_deparser_t d,
+                inout egress_intrinsic_metadata_for_output_port_t o) {
+    Pool() pool;
+    Route() route;
+    apply {
+        pool.apply(h, v.m);
+        v.m.vni = h.bridge.vni;
+        if (h.bridge.scope != SCOPE_FALLBACK) {
+            route.apply(h, v.m);
+        }
+    }
+}
+
+control EgressDeparserB(packet_out pkt, inout headers_t h, in tna_metadata_t v,
+                        in egress_intrinsic_metadata_for_deparser_t d) {
+    apply {
+        pkt.emit(h);
+    }
+}
+
+/* --- profile B, ingress --- */
+
+parser IngressParserB(packet_in pkt, out headers_t h, out tna_metadata_t v,
+                      out ingress_intrinsic_metadata_t i) {
+    FoldedParser() packet;
+    state start {
+        pkt.extract(i);
+        pkt.advance(PORT_METADATA_SIZE);
+        packet.apply(pkt, h);
+        transition accept;
+    }
+}
+
+control IngressB(inout headers_t h, inout tna_metadata_t v,
+                 in ingress_intrinsic_metadata_t i,
+                 in ingress_intrinsic_metadata_from_parser_t p,
+                 inout ingress_intrinsic_metadata_for_deparser_t d,
+                 inout ingress_intrinsic_metadata_for_tm_t t) {
+    VmKey() vm_key;
+    VmNc() vm_nc;
+    Outcome() outcome;
+    NextHop() next_hop;
+    DropCount() drop_count;
+
+    /* Once more through egress B, of the new VNI's half. */
+    action again(bit<1> half) {
+        h.bridge.hops = h.bridge.hops + 1;
+        t.ucast_egress_port = half ++ 1w1 ++ i.ingress_port[6:0];
+    }
+
+    apply {
+        v.m.drop = 0;
+        v.m.reason = 0;
+        v.m.vni = h.bridge.vni;
+        vm_key.apply(h, v.m);
+        if (h.bridge.scope == SCOPE_PEER) {
+            if (h.bridge.hops == MAX_PEER_HOPS) {
+                v.m.drop = 1;
+                v.m.reason = DROP_PEER_LIMIT;
+            } else if (h.bridge.idx[1:0] != HALF_BY_DST) {
+                again(h.bridge.idx[0:0]);
+            } else if (h.iip6.isValid()) {
+                again(h.iip6.dst[0:0]);
+            } else {
+                again(h.iip4.dst[0:0]);
+            }
+        } else {
+            if (h.bridge.scope == SCOPE_LOCAL) {
+                vm_nc.apply(h, v.m);
+            }
+            outcome.apply(h, v.m);
+            next_hop.apply(h, v.m);
+            /* The uplink's port in the pipe of this half. */
+            t.ucast_egress_port = i.ingress_port[8:8] ++ 1w0 ++ v.m.port[6:0];
+        }
+        if (v.m.drop == 1) {
+            drop_count.apply(v.m.reason);
+            d.drop_ctl = 1;
+        }
+    }
+}
+
+/* --- profile A, egress --- */
+
+/* As FoldedParser, with the sums that RFC 1624 needs.  A result is taken in a later state
+ * than the last part of it, or the compiler takes it too early. */
+parser EgressParserA(packet_in pkt, out headers_t h, out tna_metadata_t v,
+                     out egress_intrinsic_metadata_t i) {
+    Checksum() udp_sum;
+    Checksum() inner_sum;
+    state start {
+        pkt.extract(i);
+        pkt.extract(h.bridge);
+        transition select(h.bridge.family) {
+            4: ip4;
+            default: ip6;
+        }
+    }
+    state ip4 {
+        pkt.extract(h.ip4);
+        udp_sum.subtract({ h.ip4.src, h.ip4.dst });
+        transition udp;
+    }
+    state ip6 {
+        pkt.extract(h.ip6);
+        udp_sum.subtract({ h.ip6.src, h.ip6.dst });
+        transition udp;
+    }
+    state udp {
+        pkt.extract(h.udp);
+        udp_sum.subtract({ h.udp.csum });
+        transition vxlan;
+    }
+    state vxlan {
+        pkt.extract(h.vxlan);
+        udp_sum.subtract({ h.vxlan.flags, h.vxlan.reserved, h.vxlan.vni,
+                           h.vxlan.reserved2 });
+        transition inner;
+    }
+    state inner {
+        pkt.extract(h.ieth);
+        transition select(h.ieth.type) {
+            TYPE_IPV4: iip4;
+            TYPE_IPV6: iip6;
+            default: sums;
+        }
+    }
+    /* An inner IPv4 checksum makes up for the TTL in the outer one. */
+    state iip4 {
+        pkt.extract(h.iip4);
+        inner_sum.subtract({ h.iip4.csum, h.iip4.ttl, h.iip4.proto });
+        transition sums4;
+    }
+    state iip6 {
+        pkt.extract(h.iip6);
+        udp_sum.subtract({ h.iip6.next, h.iip6.hops });
+        transition sums;
+    }
+    state sums4 {
+        v.inner_rest = inner_sum.get();
+        v.udp_rest = udp_sum.get();
+        transition accept;
+    }
+    state sums {
+        v.udp_rest = udp_sum.get();
+        transition accept;
+    }
+}
+
+control EgressA(inout headers_t h, inout tna_metadata_t v, in egress_intrinsic_metadata_t i,
+                in egress_intrinsic_metadata_from_parser_t p,
+                inout egress_intrinsic_metadata_for_deparser_t d,
+                inout egress_intrinsic_metadata_for_output_port_t o) {
+    Destination() destination;
+    TenantBucket() tenant_bucket;
+    Fallback() fallback;
+    Nc() nc;
+    Rewrite() rewrite;
+    DropCount() drop_count;
+
+    apply {
+        v.m.drop = 0;
+        v.m.reason = 0;
+        v.m.color = 0;
+        v.m.class_color = 0;
+        v.m.vni = h.bridge.vni;
+        v.m.port = i.egress_port;
+        v.m.leaves = 0;
+        if (h.bridge.scope == SCOPE_TUNNEL) {
+            v.m.leaves = 1;
+        } else if (h.bridge.vni != h.vxlan.vni) {
+            v.m.leaves = 1;
+        }
+        if (h.udp.csum != 0) {
+            v.udp_summed = 1;
+        } else {
+            v.udp_summed = 0;
+        }
+        destination.apply(h, v.m);
+        tenant_bucket.apply(h, v.m);
+        if (v.m.fallback == 1) {
+            fallback.apply(h, v.m);
+        }
+        nc.apply(h, v.m);
+        rewrite.apply(h, v.m);
+        h.eth.setValid();
+        if (h.ip4.isValid()) {
+            h.eth.type = TYPE_IPV4;
+        } else {
+            h.eth.type = TYPE_IPV6;
+        }
+        h.bridge.setInvalid();
+        if (v.m.drop == 1) {
+            drop_count.apply(v.m.reason);
+            d.drop_ctl = 1;
+        }
+    }
+}
+
+control EgressDeparserA(packet_out pkt, inout headers_t h, in tna_metadata_t v,
+                        in egress_intrinsic_metadata_for_deparser_t d) {
+    Checksum() outer_sum;
+    Checksum() inner_sum;
+    Checksum() udp_sum;
+    apply {
+        h.ip4.csum = outer_sum.update({ h.ip4.version, h.ip4.ihl, h.ip4.tos, h.ip4.len,
+                                        h.ip4.id, h.ip4.flags, h.ip4.frag, h.ip4.ttl,
+                                        h.ip4.proto, h.ip4.src, h.ip4.dst });
+        if (v.m.inner_changed == 1) {
+            h.iip4.csum = inner_sum.update({ h.iip4.ttl, h.iip4.proto, v.inner_rest });
+        }
+        if (v.udp_summed == 1) {
+            h.udp.csum = udp_sum.update({ h.ip4.src, h.ip4.dst, h.ip6.src, h.ip6.dst,
+                                          h.vxlan.flags, h.vxlan.reserved, h.vxlan.vni,
+                                          h.vxlan.reserved2, h.iip6.next, h.iip6.hops,
+                                          v.udp_rest }, true);
+        }
+        pkt.emit(h);
+    }
+}
+
+Pipeline(IngressParserA(), IngressA(), IngressDeparser(), EgressParserA(), EgressA(),
+         EgressDeparserA()) pipe_a;
+Pipeline(IngressParserB(), IngressB(), IngressDeparser(), EgressParserB(), EgressB(),
+         EgressDeparserB()) pipe_b;
+Switch(pipe_a, pipe_b) main;
