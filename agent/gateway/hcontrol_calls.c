@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "proto/base/log.h"
+
 static void finish(struct rpc_call *call, struct hanswer *a)
 {
     /* A failed buffer of details is sent without them: the code says enough. */
@@ -34,6 +36,7 @@ static void on_write(struct rpc_call *call, const struct rpc_msg *msg)
     struct hanswer a;
 
     hserver_write(&c->server, msg->data, msg->len, &a);
+    log_debug("written", "bytes=%zu code=%d", msg->len, (int)a.code);
     hcontrol_follow(c);
     reply(call, NULL, &a);
 }
@@ -44,6 +47,7 @@ static void on_set_pipeline(struct rpc_call *call, const struct rpc_msg *msg)
     struct hanswer a;
 
     hserver_set_pipeline(&c->server, msg->data, msg->len, &a);
+    log_debug("program set", "bytes=%zu code=%d", msg->len, (int)a.code);
     hcontrol_follow(c);
     reply(call, NULL, &a);
 }
