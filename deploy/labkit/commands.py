@@ -6,6 +6,7 @@ nothing is run here.
 
 import json
 import os
+import re
 import shlex
 
 import plan
@@ -60,8 +61,25 @@ def tokens(token):
 
 
 def gateway(paths, node):
-    return [paths.program("xgw-gateway"), "--pipeline", "x86",
-            "--control", socket(paths, node), "--ports", "up0=af_packet:up0"]
+    what = [paths.program("xgw-gateway"), "--control", socket(paths, node),
+            "--ports", "up0=af_packet:up0"]
+    if not node.backing:
+        return what + ["--pipeline", "x86"]
+    crt, key = paths.cert(node.name)
+    return what + ["--pipeline", "h", "--addresses", "up0=%s>%s up0=%s>%s" % (
+        node.ip4, node.hop4, node.ip6, node.hop6), "--tls-ca", paths.ca,
+        "--tls-cert", crt, "--tls-key", key, "--log-level", "debug"]
+
+
+def switch_writes(log):
+    """How often a switch was written to, from its log: P4Runtime does not tell."""
+    return log.count('msg="written"') + log.count('msg="program set"')
+
+
+def drop_reasons(paths):
+    """Names of the indexes of the counter `drop_reason`."""
+    with open(os.path.join(paths.root, "agent/fwd/drop_reason.h")) as f:
+        return ["none"] + re.findall(r'^ +X\(\w+, "(\w+)"\)', f.read(), re.MULTILINE)
 
 
 def socket(paths, node):
@@ -73,7 +91,16 @@ def agent(paths, node):
     return [paths.program("xgw-agent"), "--device-id", node.name,
             "--controllers", "127.0.0.1:%d" % GRPC_PORT, "--tls-name", "controller",
             "--tls-ca", paths.ca, "--tls-cert", crt, "--tls-key", key,
-            "--gateway", socket(paths, node)]
+            *(switch(paths, node) if node.backing else ("--gateway", socket(paths, node)))]
+
+
+def switch(paths, node):
+    """What an agent is told of a switch that speaks P4Runtime."""
+    crt, key = paths.cert(node.name)
+    return ["--device-kind", "soft-h", "--p4runtime", socket(paths, node),
+            "--p4info", os.path.join(paths.root, "p4/xgw_h_v1model.p4info.bin"),
+            "--p4-tls-ca", paths.ca, "--p4-tls-cert", crt, "--p4-tls-key", key,
+            "--p4-tls-name", node.name]
 
 
 def ctl(paths, *words):
@@ -124,15 +151,20 @@ def tables(status_text):
 
 
 def device_api(paths):
-    """protoc's Python of the gateway's control socket, which `device` reads."""
+    """protoc's Python of the gateways' sockets, which `device` reads."""
     return ["protoc", "-I", os.path.join(paths.root, "proto/api"),
-            "--python_out=" + paths.dir, "gateway.proto"]
+            "--python_out=" + paths.dir, "gateway.proto", "google_rpc.proto",
+            "p4info.proto", "p4runtime.proto"]
 
 
 def device(paths, node):
     """What a gateway says of itself, as JSON."""
-    return ["/usr/bin/python3", os.path.join(os.path.dirname(__file__), "device.py"),
-            paths.dir, socket(paths, node)]
+    here = os.path.dirname(__file__)
+    if not node.backing:
+        return ["/usr/bin/python3", os.path.join(here, "device.py"), paths.dir,
+                socket(paths, node)]
+    return ["/usr/bin/python3", os.path.join(here, "switch.py"), paths.dir,
+            socket(paths, node), node.name, paths.ca, *paths.cert(node.name)]
 
 
 def region(lab):
@@ -141,10 +173,24 @@ def region(lab):
         "region": {"name": plan.REGION, "icmp_source_v4": plan.ICMP_SOURCE[0],
                    "icmp_source_v6": plan.ICMP_SOURCE[1],
                    "underlay_sources": plan.UNDERLAY_SOURCE},
-        "clusters": [{"name": g.cluster, "kind": "x86", "active_side": g.side,
-                      "vip_v4": g.vip4, "vip_v6": g.vip6} for g in lab.gateways],
+        "clusters": [{"name": g.cluster, "kind": "xgw-h" if g.backing else "x86",
+                      "active_side": g.side, "vip_v4": g.vip4, "vip_v6": g.vip6,
+                      **(behind(g) if g.backing else {})} for g in lab.members],
         "nodes": [{"name": g.name, "cluster": g.cluster, "side": g.side,
+                   "kind": "soft-h" if g.backing else "x86",
                    "vtep_v4": g.vtep4, "vtep_v6": g.vtep6,
-                   "uplinks": [{"port": "up0", "addr_v4": g.ip4, "next_hop_v4": g.hop4,
+                   **({} if g.backing else {"fallback_v4": g.fallback4,
+                                            "fallback_v6": g.fallback6}),
+                   # A switch's ports are numbers.
+                   "uplinks": [{"port": "0" if g.backing else "up0",
+                                "addr_v4": g.ip4, "next_hop_v4": g.hop4,
                                 "addr_v6": g.ip6, "next_hop_v6": g.hop6,
-                                "mtu": plan.UNDERLAY_MTU}]} for g in lab.gateways]}
+                                "mtu": plan.UNDERLAY_MTU}]} for g in lab.members]}
+
+
+def behind(node):
+    """What an XGW-H cluster says of its fallback."""
+    return {"backing": node.backing, "fallback_meter": {
+        "node": {"miss": {"rate_bps": plan.FALLBACK_NODE_BPS}},
+        "tenant": {"miss": {"rate_bps": plan.FALLBACK_BPS,
+                            "burst_bytes": plan.FALLBACK_BURST}}}}

@@ -119,7 +119,9 @@ def extend(lab, inv):
 
 def tenants(lab):
     for t in lab.tenants:
-        yield {"table": "tenant", "vni": t.vni, "cluster": t.cluster, "name": t.name}
+        row = {"table": "tenant", "vni": t.vni, "cluster": t.cluster, "name": t.name}
+        row.update({"h_home": t.h_home} if t.h_home else {})
+        yield {**row, "flags": t.flags} if t.flags else row
 
 
 def routes(lab, inv):
@@ -131,6 +133,8 @@ def routes(lab, inv):
         for net in [t.net4, t.net6] + list(getattr(t, "prefixes", ())):
             if net:
                 yield route(t.vni, net, "local")
+        for prefix, scope, more in t.others:
+            yield route(t.vni, prefix, scope, **more)
     for one, other in lab.peerings:
         for here, there in ((one, other), (other, one)):
             for net in (there.net4, there.net6):
@@ -148,8 +152,8 @@ def routes(lab, inv):
 def vm_ncs(lab, inv):
     live = {(vm.tenant.vni, vm.ip(f)): vm for vm in lab.vms for f in (4, 6) if vm.ip(f)}
     for (vni, address), vm in live.items():
-        yield {"table": "vm_nc", "vni": vni, "vm": address, "nc": vm.nc.ip(vm.nc.family),
-               "mac": vm.mac}
+        row = {"table": "vm_nc", "vni": vni, "vm": address, "nc": vm.nc.ip(vm.nc.family)}
+        yield {**row, "mac": vm.mac} if vm.mac_in_entry else row
     # The others live on NCs that the lab does not have: the inventory puts nearly all on
     # one host, so they are spread here.
     known = {vni for vni, _, _ in inv.networks}
@@ -189,11 +193,14 @@ def device(lab, gateway, region):
 
 
 def derive(lab, entries, cluster):
-    """The entries of one cluster as the controller would send them: `tenant` becomes
-    `vni`, a peer whose home is another cluster becomes `derived` to that one's VIP."""
+    """The entries of one x86 cluster as the controller would send them: `tenant` becomes
+    `vni`, a peer whose home is another cluster becomes `derived` to the VIP where its
+    packets enter."""
     rows = [json.loads(e) for e in entries]
     home = {r["vni"]: r["cluster"] for r in rows if r["table"] == "tenant"}
-    vip = {g.cluster: g.vip4 for g in lab.gateways}
+    entrance = {r["vni"]: r.get("h_home") or r["cluster"] for r in rows
+                if r["table"] == "tenant"}
+    vip = {g.cluster: g.vip4 for g in lab.members}
     for r in rows:
         if home[r["vni"]] != cluster:
             continue
@@ -201,7 +208,7 @@ def derive(lab, entries, cluster):
             yield {"table": "vni", "vni": r["vni"], "flags": r.get("flags", [])}
         elif r.get("scope") == "peer" and home[r["peer_vni"]] != cluster:
             yield {"table": "vxlan_route", "vni": r["vni"], "prefix": r["prefix"],
-                   "scope": "derived", "endpoint": vip[home[r["peer_vni"]]],
+                   "scope": "derived", "endpoint": vip[entrance[r["peer_vni"]]],
                    "endpoint_vni": r["peer_vni"]}
         else:
             yield r

@@ -101,10 +101,11 @@ def underlay(lab):
         no_offloads(node.ns, "up0")
     # Where clusters are found.  In a real region BGP says so.
     lines = []
-    for g in lab.gateways:
+    for g in lab.members:
         for address, hop in ((g.vtep4, g.ip4), (g.vip4, g.ip4), (g.vtep6, g.ip6),
-                             (g.vip6, g.ip6)):
-            lines.append("route add %s via %s" % (address, hop))
+                             (g.vip6, g.ip6), (g.fallback4, g.ip4), (g.fallback6, g.ip6)):
+            if address:
+                lines.append("route add %s via %s" % (address, hop))
     batch(router, lines)
 
 
@@ -171,6 +172,13 @@ def vm_link(lab, vm):
         lines += ["addr add %s/128 dev eth0 nodad" % vm.ip6,
                   "neigh add %s lladdr %s dev eth0 nud permanent" % (p.GW_HOP6, p.GW_MAC),
                   "route add default via %s dev eth0" % p.GW_HOP6]
+    # As an ARP and ND proxy in an NC's switch would have it: no entry names these MACs.
+    for other in lab.vm_neighbours(vm):
+        for family in (4, 6):
+            if vm.ip(family) and other.ip(family):
+                lines += ["neigh add %s lladdr %s dev eth0 nud permanent" % (
+                    other.ip(family), other.mac),
+                          "route add %s dev eth0 scope link" % other.ip(family)]
     batch(vm.ns, lines)
 
 

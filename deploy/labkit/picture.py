@@ -2,8 +2,14 @@
 
 import html
 
-COLORS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#9d755d")
-WIDTH, BOX, GAP = 1080, 236, 24
+COLORS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#9d755d",
+          "#bab0ac", "#59a14f")
+BOX, GAP = 236, 24
+
+
+def width_of(lab):
+    """A column for the controller, each gateway, the remotes."""
+    return (2 + len(lab.members)) * (BOX + GAP) + 40
 
 
 def color_of(lab, tenant):
@@ -12,8 +18,8 @@ def color_of(lab, tenant):
 
 
 class Svg:
-    def __init__(self):
-        self.parts = []
+    def __init__(self, width):
+        self.width, self.parts = width, []
 
     def box(self, x, y, w, h, fill="#fff", stroke="#555", title=None, dash=False):
         self.parts.append(
@@ -34,52 +40,65 @@ class Svg:
     def page(self, height):
         return ('<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" '
                 'font-family="sans-serif">\n<rect width="100%%" height="100%%" '
-                'fill="#fafafa"/>\n%s\n</svg>\n' % (WIDTH, height, "\n".join(self.parts)))
+                'fill="#fafafa"/>\n%s\n</svg>\n' % (self.width, height, "\n".join(self.parts)))
 
 
 def svg(lab, counts):
     """`counts`: lines about what the tables hold, for the foot of the picture."""
-    s = Svg()
+    members, last = lab.switches + lab.gateways, GAP + (1 + len(lab.members)) * (BOX + GAP)
+    s = Svg(width_of(lab))
+    right = s.width - GAP // 2
     s.text(GAP, 32, "Region \u201clab\u201d", bold=True, size=20)
     middle = 380
     s.box(GAP, 50, BOX, 96, "#fff8e1", title="xgw-controller")
     s.text(GAP + 10, 92, "desired state in SQLite", size=12)
     s.text(GAP + 10, 112, "REST and gRPC on 127.0.0.1", size=12)
-    for n, g in enumerate(lab.gateways):
+    for n, g in enumerate(members):
         x = GAP + (n + 1) * (BOX + GAP)
         s.box(x, 50, BOX, 66, "#fff8e1", title="xgw-agent " + g.name)
-        s.text(x + 10, 94, "gRPC over TLS to the controller", size=12)
-        s.box(x, 150, BOX, 124, "#e3f2fd", title="xgw-gateway " + g.name)
-        for k, words in enumerate(("cluster %s, side %s" % (g.cluster, g.side),
+        s.text(x + 10, 94, "P4Runtime below, TLS both ways" if g.backing else
+               "gRPC over TLS to the controller", size=12)
+        s.box(x, 150, BOX, 124, "#e8f5e9" if g.backing else "#e3f2fd",
+              title="xgw-gateway %s, %s" % (g.name, "XGW-H" if g.backing else "XGW-x86"))
+        for k, words in enumerate(("cluster %s, side %s%s" % (
+                g.cluster, g.side, ", behind it " + g.backing if g.backing else ""),
                                    "VIP %s  %s" % (g.vip4, g.vip6),
                                    "VTEP %s  %s" % (g.vtep4, g.vtep6),
-                                   "DPDK af_packet on a veth")):
+                                   "the chip's tables in software" if g.backing else
+                                   "fallback %s" % g.fallback4)):
             s.text(x + 10, 194 + 22 * k, words, size=12)
+        if g.backing:  # metered, by the underlay: drawn to the node that takes it
+            to = GAP + (members.index(next(b for b in members if b.cluster == g.backing)) + 1
+                        ) * (BOX + GAP)
+            s.line(x + BOX, 240, to, 240, stroke="#e45756")
+            s.text(x + BOX // 2 + 10, 292, "fallback, metered \u2192", size=11,
+                   fill="#e45756")
         s.line(x + BOX // 2, 116, x + BOX // 2, 150)
         s.line(x + BOX // 2, 274, x + BOX // 2, middle)
         s.line(x + BOX // 2, 38, x + BOX // 2, 50, dash=True)
-    s.line(GAP + BOX - 30, 38, GAP + len(lab.gateways) * (BOX + GAP) + BOX // 2, 38, dash=True)
+    s.line(GAP + BOX - 30, 38, GAP + len(members) * (BOX + GAP) + BOX // 2, 38, dash=True)
     s.line(GAP + BOX - 30, 38, GAP + BOX - 30, 50, dash=True)
     s.text(GAP, 182, "Peered VPCs", bold=True)
     for n, (one, other) in enumerate(lab.peerings):
         s.text(GAP, 204 + 20 * n, "%s \u2013 %s: %s" % (
-            one.name, other.name, "both on " + one.cluster if one.cluster == other.cluster
-            else "%s and %s" % (one.cluster, other.cluster)), size=12)
+            one.name, other.name,
+            "both on " + one.steered_to if one.steered_to == other.steered_to
+            else "%s and %s" % (one.steered_to, other.steered_to)), size=12)
     s.text(GAP, 204 + 20 * len(lab.peerings), "the inventory's networks, each with each",
            size=12)
     s.text(GAP, 234 + 20 * len(lab.peerings), "A colour is a VPC; solid lines carry", size=12)
     s.text(GAP, 250 + 20 * len(lab.peerings), "packets, dashed ones tables.", size=12)
     for n, r in enumerate(lab.remotes):
-        x, y = GAP + 3 * (BOX + GAP), 50 + n * 156
+        x, y = last, 50 + n * 156
         s.box(x, y, BOX, 140, "#f3e5f5", title=r.node.name)
         for k, words in enumerate(("kernel VXLAN, VNI %d" % r.vni,
                                    "endpoint " + r.node.ip(r.node.family),
                                    r.host4, r.host6)):
             s.text(x + 10, y + 46 + 22 * k, words, size=12)
-    s.line(WIDTH - GAP // 2, 120, WIDTH - GAP // 2, middle)
+    s.line(right, 120, right, middle)
     for n in range(len(lab.remotes)):
-        s.line(GAP + 3 * (BOX + GAP) + BOX, 120 + n * 156, WIDTH - GAP // 2, 120 + n * 156)
-    s.box(GAP, middle, WIDTH - GAP - 6, 44, "#eceff1", title="underlay: a routing namespace, "
+        s.line(last + BOX, 120 + n * 156, right, 120 + n * 156)
+    s.box(GAP, middle, s.width - GAP - 6, 44, "#eceff1", title="underlay: a routing namespace, "
           "IPv4 and IPv6, MTU 1500")
     tallest = max(sum(vm.nc is nc for vm in lab.vms) for nc in lab.ncs)
     for n, nc in enumerate(lab.ncs):
@@ -95,7 +114,7 @@ def svg(lab, counts):
             s.text(x + 18, at + 34, vm.ip4 or vm.ip6, size=11)
             s.text(x + 18, at + 49, "%sVNI %d on %s" % (
                 vm.ip6 + "  " if vm.ip4 and vm.ip6 and len(vm.ip6) < 16 else "",
-                vm.tenant.vni, vm.tenant.cluster), size=11)
+                vm.tenant.vni, vm.tenant.steered_to), size=11)
     foot = middle + 84 + 60 + tallest * 66 + 30
     for k, words in enumerate(counts):
         s.text(GAP, foot + 20 * k, words, size=13)
@@ -103,22 +122,16 @@ def svg(lab, counts):
 
 
 def ascii_lines(lab):
-    g1, g2 = lab.gateways
-    idc, region2 = lab.remotes
-    out = [
-        "                   xgw-controller  (SQLite; REST, gRPC)",
-        "                   |             |",
-        "               xgw-agent     xgw-agent",
-        "                   |             |",
-        "             +-----------+ +-----------+   +---------+ +---------+",
-        "             |    %-6s | |    %-6s |   | %-7s | | %-7s |" % (
-            g1.name, g2.name, idc.node.name, region2.node.name),
-        "             | %-9s | | %-9s |   |VNI %4d | |VNI %4d |" % (
-            g1.cluster, g2.cluster, idc.vni, region2.vni),
-        "             +-----------+ +-----------+   +---------+ +---------+",
-        "                   |             |              |           |",
-        "   ===================== underlay, v4 and v6 ==========================",
-    ]
+    members = lab.switches + lab.gateways
+    boxes = [["xgw-agent".center(13), "|".center(13), "+-----------+", "| %-9s |" % g.name,
+              "| %-9s |" % g.cluster, "+-----------+", "|".center(13)] for g in members]
+    boxes += [["", "", "+---------+", "| %-7s |" % r.node.name, "|VNI %4d |" % r.vni,
+               "+---------+", "|".center(11)] for r in lab.remotes]
+    widths = [max(map(len, box)) for box in boxes]
+    out = ["   xgw-controller (SQLite; REST, gRPC) steers every agent"]
+    for k in range(len(boxes[0])):
+        out.append("   " + " ".join(box[k].ljust(w) for box, w in zip(boxes, widths)))
+    out.append("   " + " underlay, v4 and v6 ".center(71, "="))
     cells = []
     for nc in lab.ncs:
         vms = [v for v in lab.vms if v.nc is nc]
@@ -129,4 +142,6 @@ def ascii_lines(lab):
     for c in cells:
         c += ["|               |"] * (height - len(c)) + ["+---------------+"]
     out += ["   " + " ".join(row) for row in zip(*cells)]
+    out += ["   %s hands what it cannot answer to %s, metered" % (h.name, h.backing)
+            for h in lab.switches]
     return [line.rstrip() for line in out]

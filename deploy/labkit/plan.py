@@ -50,26 +50,44 @@ class Node:
 
 
 class Gateway(Node):
-    def __init__(self, name, index, cluster, side="a"):
+    """A node of the region.  `backing` None: XGW-x86; else XGW-H, and that cluster takes
+    what it does not answer itself."""
+
+    def __init__(self, name, index, cluster, side="a", backing=None):
         super().__init__(name, index, "gateway")
-        self.cluster, self.side = cluster, side
+        self.cluster, self.side, self.backing = cluster, side, backing
         self.vtep4, self.vtep6 = "172.30.0.%d" % index, "fd00:30::%x" % index
         self.vip4, self.vip6 = "172.31.0.%d" % index, "fd00:31::%x" % index
+        self.fallback4 = None if backing else "172.30.1.%d" % index
+        self.fallback6 = None if backing else "fd00:30:1::%x" % index
 
     def vip(self, family):
         return self.vip4 if family == 4 else self.vip6
 
 
 class Tenant:
-    def __init__(self, vni, name, cluster, net4=None, net6=None):
-        self.vni, self.name, self.cluster = vni, name, cluster
-        self.net4, self.net6 = net4, net6
+    """`h_home`: the XGW-H cluster in front of its x86 one, or None.  `others`: routes
+    beside its own networks, (prefix, scope, more fields)."""
+
+    def __init__(self, vni, name, cluster, net4=None, net6=None, h_home=None, flags=(),
+                 others=()):
+        self.vni, self.name, self.cluster, self.h_home = vni, name, cluster, h_home
+        self.net4, self.net6, self.flags, self.others = net4, net6, list(flags), others
+
+    @property
+    def steered_to(self):
+        """The cluster to whose VIP its NCs, and gateways of other clusters, send."""
+        return self.h_home or self.cluster
 
 
 class Vm:
-    def __init__(self, name, index, tenant, nc, ip4=None, ip6=None, mac=None):
+    """`mac_in_entry`: its VM-NC entries name its MAC.  Without, they fit XGW-H's tables,
+    and those who talk to it know the MAC."""
+
+    def __init__(self, name, index, tenant, nc, ip4=None, ip6=None, mac=None,
+                 mac_in_entry=True):
         self.name, self.index, self.tenant, self.nc = name, index, tenant, nc
-        self.ip4, self.ip6 = ip4, ip6
+        self.ip4, self.ip6, self.mac_in_entry = ip4, ip6, mac_in_entry
         self.mac = mac or "02:00:00:00:01:%02x" % index
         self.ns = ns("vm-" + name)
         self.nc_if = "v-" + name
@@ -94,23 +112,37 @@ class Remote:
         return self.host4 if family == 4 else self.host6
 
 
+FALLBACK_BPS, FALLBACK_BURST = 4_000_000, 50_000  # of a tenant's misses
+FALLBACK_NODE_BPS = 40_000_000
+NOWHERE4 = "10.5.77.0/24"   # of gaia, without a VM: what the flood is sent to
+SERVICE4 = "10.4.200.0/24"  # of faro
+
+
 class Lab:
-    def __init__(self, tenants=(), vms=()):
+    """`h`: with XGW-H; without it the same tenants live on x86 alone."""
+
+    def __init__(self, h=True):
         self.ncs = [Node("nc1", 1, "nc"), Node("nc2", 2, "nc"), Node("nc3", 3, "nc"),
                     Node("nc4", 4, "nc", families=(6,))]
         nc1, nc2, nc3, nc4 = self.ncs
         self.gateways = [Gateway("gw1", 11, "x86-1"), Gateway("gw2", 12, "x86-2")]
+        self.switches = [Gateway("h1", 13, "h-1", backing="x86-1")] if h else []
+        h_home = "h-1" if h else None
         idc, region2 = Node("idc", 21, "remote"), Node("region2", 22, "remote")
         a = Tenant(100, "acme", "x86-1", "10.1.0.0/16", "2001:db8:a::/48")
         b = Tenant(101, "bolt", "x86-1", "10.2.0.0/16", "2001:db8:b::/48")
         c = Tenant(200, "cora", "x86-2", "10.3.0.0/16", "2001:db8:c::/48")
         d = Tenant(300, "dune", "x86-2", None, "2001:db8:d::/48")
-        self.tenants = [a, b, c, d]
+        f = Tenant(400, "faro", "x86-1", "10.4.0.0/16", "2001:db8:f::/48", h_home,
+                   ["internet"], [(SERVICE4, "service", {"service": "dns"}),
+                                  ("0.0.0.0/0", "internet", {})])
+        g = Tenant(401, "gaia", "x86-1", "10.5.0.0/16", "2001:db8:6::/48", h_home)
+        self.tenants = [a, b, c, d, f, g]
         self.remotes = [Remote(idc, 5000, a, "192.168.10.0/24", "2001:db8:1dc::"),
                         Remote(region2, 6000, a, "10.128.0.0/16", "2001:db8:4e9::")]
         for r in self.remotes:
             r.net6 += "/48"
-        self.peerings = [(a, b), (a, c)]
+        self.peerings = [(a, b), (a, c), (f, g), (f, b), (f, c)]
         self.vms = [
             Vm("a1", 1, a, nc1, "10.1.0.11", "2001:db8:a::11"),
             Vm("a2", 2, a, nc2, "10.1.0.12", "2001:db8:a::12"),
@@ -119,6 +151,12 @@ class Lab:
             Vm("c1", 5, c, nc3, "10.3.0.11", "2001:db8:c::11"),
             Vm("d1", 6, d, nc3, None, "2001:db8:d::11"),
             Vm("d2", 7, d, nc4, None, "2001:db8:d::12"),
+            Vm("f1", 8, f, nc1, "10.4.0.11", "2001:db8:f::11", mac_in_entry=False),
+            Vm("f2", 9, f, nc2, "10.4.0.12", "2001:db8:f::12", mac_in_entry=False),
+            Vm("f3", 10, f, nc3, "10.4.0.13"),
+            Vm("g1", 11, g, nc1, "10.5.0.11", "2001:db8:6::11", mac_in_entry=False),
+            Vm("g2", 12, g, nc3, "10.5.0.12", "2001:db8:6::12", mac_in_entry=False),
+            Vm("g3", 13, g, nc4, "10.5.0.13", "2001:db8:6::13", mac_in_entry=False),
         ]
 
     def add_tenant(self, *args, **more):
@@ -131,13 +169,29 @@ class Lab:
 
     @property
     def nodes(self):
-        return self.ncs + [r.node for r in self.remotes] + self.gateways
+        return self.ncs + [r.node for r in self.remotes] + self.members
 
     def vm(self, name):
         return next(v for v in self.vms if v.name == name)
 
+    @property
+    def members(self):
+        """Every gateway of the region: x86 nodes and switches."""
+        return self.gateways + self.switches
+
     def gateway_of(self, tenant):
-        return next(g for g in self.gateways if g.cluster == tenant.cluster)
+        """Where its packets enter the region."""
+        return next(g for g in self.members if g.cluster == tenant.steered_to)
+
+    def vm_neighbours(self, vm):
+        """VMs whose MAC `vm` has to know: of its VPC or a peered one, and no entry says
+        it."""
+        known = {vm.tenant.vni}
+        for one, other in self.peerings:
+            if vm.tenant in (one, other):
+                known |= {one.vni, other.vni}
+        return [v for v in self.vms
+                if v is not vm and v.tenant.vni in known and not v.mac_in_entry]
 
     @property
     def namespaces(self):

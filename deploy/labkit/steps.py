@@ -14,6 +14,7 @@ import net
 import picture
 import plan
 import replay
+import steps_h
 import system
 import traffic
 
@@ -28,9 +29,12 @@ def is_resolution(frame):
 
 
 class Demo:
+    PINGS = 5  # of each pair
+
     def __init__(self, paths, data, reference=False):
         self.paths, self.data, self.reference = paths, data, reference
-        self.lab = plan.Lab()
+        self.lab = plan.Lab(h=not reference)
+        self.front = None if reference else steps_h.Front(self)
         self.processes = system.Processes(paths)
         self.packets = None
 
@@ -65,7 +69,7 @@ class Demo:
         net.up(self.lab)
         return "%d namespaces: %d NCs, %d VMs, %d gateways, IDC, region 2, underlay" % (
             len(self.lab.namespaces), len(self.lab.ncs), len(self.lab.vms),
-            len(self.lab.gateways))
+            len(self.lab.members))
 
     def draw(self):
         foot = ["%d tenants, %d routes, %d VM-NC entries" % (
@@ -77,11 +81,11 @@ class Demo:
         return os.path.relpath(self.paths.picture)
 
     def certificates(self):
-        system.certificates(self.paths, ["controller"] + [g.name for g in self.lab.gateways])
+        system.certificates(self.paths, ["controller"] + [g.name for g in self.lab.members])
         token = secrets.token_hex(16)
         system.write(self.paths.file("tokens"), commands.tokens(token), 0o600)
         system.write(self.paths.file("token"), token + "\n", 0o600)
-        return "a CA, %d certificates, an operator's token" % (1 + len(self.lab.gateways))
+        return "a CA, %d certificates, an operator's token" % (1 + len(self.lab.members))
 
     def write_inputs(self):
         for name in os.listdir(self.paths.logs) if os.path.isdir(self.paths.logs) else ():
@@ -100,14 +104,18 @@ class Demo:
         return "ready"
 
     def start_gateways(self):
-        for g in self.lab.gateways:
+        for g in self.lab.members:
             if self.reference:
                 self.start_reference(g)
                 continue
-            self.processes.start(g.name, commands.gateway(self.paths, g), g.ns)
+            self.start_gateway(g)
             self.processes.start("agent-" + g.name, commands.agent(self.paths, g))
-        return "%d gateways, %d agents" % (
-            len(self.lab.gateways), 0 if self.reference else len(self.lab.gateways))
+        return "%d gateways, %d switches, %d agents" % (
+            len(self.lab.gateways), len(self.lab.switches),
+            0 if self.reference else len(self.lab.members))
+
+    def start_gateway(self, gateway):
+        self.processes.start(gateway.name, commands.gateway(self.paths, gateway), gateway.ns)
 
     def start_reference(self, gateway):
         device = self.paths.file(gateway.name + ".json")
@@ -141,7 +149,8 @@ class Demo:
 
     def apply_region(self):
         system.output(commands.apply(self.paths))
-        return "%d clusters, %d nodes" % (len(self.lab.gateways), len(self.lab.gateways))
+        return "%d x86 clusters and %d XGW-H, a node each" % (
+            len(self.lab.gateways), len(self.lab.switches))
 
     def import_entries(self):
         start = time.monotonic()
@@ -154,7 +163,7 @@ class Demo:
         return "xgwctl import: %d entries in %.1f s" % (len(self.entries), took)
 
     def wait_in_sync(self):
-        names = [g.name for g in self.lab.gateways]
+        names = [g.name for g in self.lab.members]
         self.poll(lambda text: commands.nodes_in_sync(text, names), 30)
 
     def in_sync(self):
@@ -171,7 +180,15 @@ class Demo:
 
     def device(self, gateway):
         """What the gateway says of itself."""
-        return json.loads(system.output(commands.device(self.paths, gateway)))
+        said = json.loads(system.output(commands.device(self.paths, gateway)))
+        if gateway.backing:
+            names = commands.drop_reasons(self.paths)
+            said["drops"] = {names[int(i)]: n for i, n in said["drops"].items()}
+            said["entries"] = said["rows"]
+            said["boot_id"] = self.processes.running[gateway.name]
+            said["writes"] = commands.switch_writes(
+                self.processes.last_words(gateway.name, 10**6))
+        return said
 
     def tables(self):
         return commands.tables(system.output(commands.status(self.paths)))
@@ -182,7 +199,10 @@ class Demo:
         """Until the next hops are resolved: a packet or two may be lost."""
         a1, address = self.lab.vm("a1"), self.lab.vm("a2").ip4
         d1, address6 = self.lab.vm("d1"), self.lab.vm("d2").ip6
-        for vm, to in ((a1, address), (d1, address6)):
+        # f1 and g3 by XGW-H and the node behind it, on either underlay.
+        f1, f3 = self.lab.vm("f1"), self.lab.vm("f3").ip4
+        g3, g1 = self.lab.vm("g3"), self.lab.vm("g1").ip6
+        for vm, to in ((a1, address), (d1, address6), (f1, f3), (g3, g1)):
             if not system.wait_until(lambda: traffic.ping(vm.ns, to, 1)[1] == 1, 15):
                 raise traffic.TrafficError("%s cannot reach %s" % (vm.name, to))
         return "answers"
@@ -190,7 +210,8 @@ class Demo:
     def pings(self, pairs):
         """[(VM, VM or remote, family)]: every ping must come back."""
         total, rtts = 0, []
-        answers = traffic.ping_all([(source.ns, target) for source, target, _ in pairs], 5)
+        answers = traffic.ping_all([(source.ns, target) for source, target, _ in pairs],
+                                   self.PINGS)
         for (source, target, _), (sent, received, rtt) in zip(pairs, answers):
             if received != sent:
                 raise traffic.TrafficError("%s to %s: %d of %d" % (
@@ -237,9 +258,9 @@ class Demo:
         return self.pings([(vm, r.host(f), f) for r in self.lab.remotes
                            for vm in (a1, a3) for f in (4, 6)])
 
-    def tcp(self, *transfers):
+    def tcp(self, *transfers, size=None):
         """[(from, to, family)]: data there, its digest back."""
-        size = TCP_BYTES // 8 if self.reference else TCP_BYTES
+        size = size or (TCP_BYTES // 8 if self.reference else TCP_BYTES)
         start = time.monotonic()
         for source, target, family in transfers:
             one, two = self.lab.vm(source), self.lab.vm(target)
@@ -248,8 +269,8 @@ class Demo:
             except traffic.TrafficError as e:
                 raise traffic.TrafficError("%s to %s: %s" % (source, target, e)) from None
         took = time.monotonic() - start
-        return "%s: %d MiB each, byte for byte, %.0f Mbit/s" % (
-            ", ".join("%s to %s v%d" % t for t in transfers), size >> 20,
+        return "%s: %d KiB each, byte for byte, %.0f Mbit/s" % (
+            ", ".join("%s to %s v%d" % t for t in transfers), size >> 10,
             len(transfers) * size * 8 / took / 1e6)
 
     def tcp_same_vpc(self):
@@ -326,11 +347,10 @@ class Demo:
         return "a1 to c1: %s, then %s, then NC %s" % (
             a1.tenant.cluster, c1.tenant.cluster, c1.nc.ip4)
 
-    def under_traffic(self, event):
-        """Runs `event` under pings on either gateway, none of which may be lost; nor may
-        any gateway be written to.  Ends when all nodes are in sync again."""
-        pairs = [("a1", "a2"), ("c1", "a1")]
-        before = [self.device(g) for g in self.lab.gateways]
+    def under_traffic(self, event, pairs):
+        """Runs `event` under pings, none of which may be lost; nor may any gateway be
+        written to.  Ends when all nodes are in sync again."""
+        before = [self.device(g) for g in self.lab.members]
         runs = [traffic.PingRun(self.lab.vm(s).ns, self.lab.vm(t).ip4) for s, t in pairs]
         try:
             event()
@@ -344,7 +364,7 @@ class Demo:
                 raise traffic.TrafficError("%s to %s: %d of %d pings lost" % (
                     source, target, lost, sent))
         writes = 0
-        for was, now in zip(before, (self.device(g) for g in self.lab.gateways)):
+        for was, now in zip(before, (self.device(g) for g in self.lab.members)):
             if (was["boot_id"], was["entries"]) != (now["boot_id"], now["entries"]):
                 raise system.SystemError_("a gateway's tables changed: %s, then %s" % (
                     was["entries"], now["entries"]))
@@ -353,9 +373,8 @@ class Demo:
             raise system.SystemError_("the gateways were written to %d times" % writes)
         return "%d pings meanwhile, none lost; 0 device writes" % sum(c[0] for c in counts)
 
-    def restart_agent(self):
-        gateway = self.lab.gateways[0]
-        name, others = "agent-" + gateway.name, len(self.lab.gateways) - 1
+    def restart_agent(self, gateway, pairs):
+        name, others = "agent-" + gateway.name, len(self.lab.members) - 1
 
         def event():
             for sig in (15, 9):
@@ -366,7 +385,10 @@ class Demo:
                 self.processes.start(name, commands.agent(self.paths, gateway))
                 self.wait_in_sync()
 
-        return "SIGTERM, then kill -9: " + self.under_traffic(event)
+        return "SIGTERM, then kill -9: " + self.under_traffic(event, pairs)
+
+    def restart_x86_agent(self):
+        return self.restart_agent(self.lab.gateways[0], [("a1", "a2"), ("c1", "a1")])
 
     def restart_controller(self):
         before = self.tables()
@@ -375,7 +397,7 @@ class Demo:
             self.processes.stop("controller", sig=9)
             self.start_controller()
 
-        said = self.under_traffic(event)
+        said = self.under_traffic(event, [("a1", "a2"), ("c1", "a1"), ("f1", "f3")])
         after = self.tables()
         if before != after:
             raise system.SystemError_("before %s, after %s" % (before, after))
@@ -393,6 +415,7 @@ class Demo:
         yield "gateways and agents", self.start_gateways, True
         if not self.reference:
             yield "devices in sync", self.in_sync, True
+            yield "XGW-H holds its tenants", self.front.holds_what_is_due, True
         yield "first packet through", self.first_contact, True
 
     def shows(self):
@@ -413,5 +436,6 @@ class Demo:
         yield "packets replayed, drops counted", self.replay
         if not self.reference:
             yield "xgwctl trace", self.trace
-            yield "agent restarted under traffic", self.restart_agent
+            yield from self.front.shows()
+            yield "agent restarted under traffic", self.restart_x86_agent
             yield "controller killed and started", self.restart_controller

@@ -40,6 +40,24 @@ else:
 '''
 
 
+FLOOD = r'''
+import socket, sys, time
+net, size, rate, seconds = sys.argv[1], *map(float, sys.argv[2:])
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+data, sent, start = bytes(int(size)), 0, time.monotonic()
+while sent < rate * seconds:
+    # What was missed in a pause is not caught up with by more than 20 ms of it.
+    due = (time.monotonic() - start) * rate
+    if due - sent > rate / 50:
+        start += (due - sent - rate / 50) / rate
+    while sent < min(due, rate * seconds):
+        s.sendto(data, ("%s.%d" % (net, 1 + sent % 254), 9))
+        sent += 1
+    time.sleep(0.001)
+print(sent)
+'''
+
+
 IN_FLIGHT = 10  # pings of a PingRun that may be unanswered when it ends: 200 ms
 
 
@@ -124,6 +142,17 @@ def tcp(source_ns, target_ns, address, size, port=5001, timeout=60):
     finally:
         server.kill()
         server.communicate()
+
+
+def flood(source_ns, net, size, rate, seconds):
+    """UDP datagrams to the addresses of a /24 (`net`: its first three numbers), `rate` a
+    second.  How many."""
+    done = subprocess.run(
+        inside(source_ns, sys.executable, "-c", FLOOD, net, str(size), str(rate), str(seconds)),
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+    if done.returncode:
+        raise TrafficError(last_line(done.stdout))
+    return int(done.stdout)
 
 
 def last_line(text):

@@ -4,7 +4,8 @@
 - The lab stands by itself: with the reference forwarder as gateways every step of the
   demo works against the kernel's VXLAN.  So a failing demo with the real gateways is
   theirs, and the reference agrees with a VXLAN implementation that is not ours.
-- The demo with the real programs works.
+- The demo with the real programs works, and has shown XGW-H: which node carried which
+  packet, and the fallback meter under a flood.
 - `up` may be repeated, `status` says what is there, no other clone's lab takes it for
   its own leftovers, `down` removes all of it.
 - A failure and an interrupt end with an exit code and leave nothing behind.
@@ -57,10 +58,17 @@ def lab(*words, root=ROOT, env=None):
     return done.returncode, done.stdout
 
 
+SHOWN = ("ping, on the switch alone", "ping, fallback to x86", "TCP, on the switch alone",
+         "trace against packets", "policy set, and reset", "fallback flooded",
+         "agent restarted", "switch killed")
+
+
 def demo(*words):
-    code, _ = lab("demo", *words)
+    code, said = lab("demo", *words)
     check(code == 0, "demo %s ended with %d" % (" ".join(words), code))
     check(not left(), "left behind: %s" % left())
+    missing = [step for step in SHOWN if "ok   XGW-H: " + step not in said]
+    check(len(missing) == (len(SHOWN) if words else 0), "XGW-H was not shown: %s" % missing)
 
 
 def region_stays_up():
@@ -70,7 +78,8 @@ def region_stays_up():
     check(lab("status")[0] == 0, "status of a region")
     ctl = subprocess.run([FOLDER / "xgwctl", "get", "clusters"], text=True,
                          stdout=subprocess.PIPE)
-    check(ctl.returncode == 0 and "x86-2" in ctl.stdout, "xgwctl of the lab")
+    check(ctl.returncode == 0 and "x86-2" in ctl.stdout and "h-1" in ctl.stdout,
+          "xgwctl of the lab")
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(ROOT / "deploy", pathlib.Path(folder, "deploy"))
         code, said = lab("down", root=folder)
