@@ -14,13 +14,13 @@ import sys
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "tests/reference"))
+sys.path[:0] = [str(ROOT / "tests/reference"), str(ROOT / "tests/integration")]
 import cases  # noqa: E402
 import physical  # noqa: E402
 import world  # noqa: E402
 from forwarder import V6_EXTENSIONS, Drop  # noqa: E402
 from forwarder_h import ForwarderH  # noqa: E402
-from physical import Row  # noqa: E402
+from test_fwdh_reference import collision  # noqa: E402
 from wire import u16  # noqa: E402
 
 from scapy.all import TCP, UDP, IPOption, Raw  # noqa: E402
@@ -167,6 +167,30 @@ class WithSwitch(unittest.TestCase):
 
     def tearDown(self):
         self.assertIsNone(self.switch.received(0.2), "something came out that is not due")
+
+
+class OneKey(WithSwitch):
+    """Two addresses of a VNI with one CRC32: the second is in vm_nc_conflict."""
+
+    PAIR = [str(ipaddress.ip_address(a)) for a in collision()]
+    EXTRA = [{"table": "vm_nc", "vni": 100, "vm": a, "nc": nc}
+             for a, nc in zip(PAIR, (world.FAR4, world.IDC4))]
+
+    def test_each_of_them_goes_to_its_own_nc(self):
+        self.assertEqual(len(self.of("vm_nc_conflict")), 1)
+        for address, nc in zip(self.PAIR, (world.FAR4, world.IDC4)):
+            frame = cases.tunnel(cases.plain(dst=address))
+            _, got = self.out(frame)
+            self.assertEqual(got[30:34], ipaddress.ip_address(nc).packed)
+
+    def test_without_the_conflict_s_row_the_other_s_key_is_hit(self):
+        """As documented: an address that is not there can hit another's key, and the NC
+        drops it."""
+        rows = self.of("vm_nc_conflict")
+        self.switch.write(rows, bmv2.DELETE)
+        self.addCleanup(self.switch.write, rows)
+        _, got = self.out(cases.tunnel(cases.plain(dst=self.PAIR[1])))
+        self.assertEqual(got[30:34], ipaddress.ip_address(world.FAR4).packed)
 
 
 class Cases(WithSwitch):
