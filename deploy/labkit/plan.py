@@ -136,7 +136,8 @@ class Lab:
         f = Tenant(400, "faro", "x86-1", "10.4.0.0/16", "2001:db8:f::/48", h_home,
                    ["internet"], [(SERVICE4, "service", {"service": "dns"}),
                                   ("0.0.0.0/0", "internet", {})])
-        g = Tenant(401, "gaia", "x86-1", "10.5.0.0/16", "2001:db8:6::/48", h_home)
+        # Of even VNIs, both: they share a half of the switch, and its class meters.
+        g = Tenant(402, "gaia", "x86-1", "10.5.0.0/16", "2001:db8:6::/48", h_home)
         self.tenants = [a, b, c, d, f, g]
         self.remotes = [Remote(idc, 5000, a, "192.168.10.0/24", "2001:db8:1dc::"),
                         Remote(region2, 6000, a, "10.128.0.0/16", "2001:db8:4e9::")]

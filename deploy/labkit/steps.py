@@ -239,6 +239,9 @@ class Demo:
     def ping_other_cluster(self):
         return self.pings(self.between("a1>c1", "c1>a2"))
 
+    def ping_known(self):
+        return self.pings(self.between("f1>f2", "g1>g2", "f1>g3", "g2>f3", "f2>b1"))
+
     def ping_v6(self):
         return self.pings(self.between("d1>d2", "d2>d1"))
 
@@ -422,6 +425,7 @@ class Demo:
         yield "ping, same VPC", self.ping_same_vpc
         yield "ping, peered VPC, same cluster", self.ping_peer
         yield "ping, peered VPC, other cluster", self.ping_other_cluster
+        yield "ping, MACs not in the entries", self.ping_known
         yield "ping, v6 tenant", self.ping_v6
         yield "ping, NC on a v6 underlay", self.ping_v6_underlay
         yield "ping, IDC and second region", self.ping_remotes

@@ -82,10 +82,10 @@ def ping(*args, **more):
     return parse_ping(start_ping(*args, **more).communicate()[0])
 
 
-def ping_all(pairs, count):
-    """The same for each (namespace, address), all at once.  ping(8) waits for the last
-    answer no longer than an interval, so this is long enough for a busy machine."""
-    runs = [start_ping(*pair, count=count, interval=0.3, wait=2) for pair in pairs]
+def ping_all(pairs, count, wait=5):
+    """The same for each (namespace, address), all at once.  Where an answer is missing
+    ping(8) waits for it: long enough for a busy machine."""
+    runs = [start_ping(*pair, count=count, interval=0.3, wait=wait) for pair in pairs]
     return [parse_ping(run.communicate()[0]) for run in runs]
 
 
@@ -100,10 +100,11 @@ def parse_ping(out):
 class PingRun:
     """A ping in the background, over an event that must lose nothing."""
 
-    def __init__(self, source_ns, address, interval=0.02):
+    def __init__(self, source_ns, address, interval=0.02, size=56):
         self.interval = interval
         self.process = subprocess.Popen(
-            inside(source_ns, "ping", "-n", "-i", str(interval), address), text=True,
+            inside(source_ns, "ping", "-n", "-i", str(interval), "-s", str(size), address),
+            text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def wait(self, more):
