@@ -76,6 +76,9 @@ static void commit_change(struct core *c, uint64_t revision, uint64_t tag,
     } else if (ch->table == TABLE_VM_NC) {
         resident_note_vms(c, ch->vni, ch->before, ch->after);
     }
+    if (ch->table == TABLE_VXLAN_ROUTE || ch->table == TABLE_VM_NC) {
+        activity_note(&c->activity, c->now_ms, ch->table, ch->before, ch->after);
+    }
     slot = core_need(map_add(&c->revisions, ch->vni));
     slot->a = revision;
 }

@@ -58,6 +58,8 @@ void core_free(struct core *c)
     waits_fini(c);
     devices_fini(c);
     groups_fini(c);
+    suggest_fini(c);
+    activity_fini(&c->activity);
     results_fini(&c->results);
     checkpoint_fini(c);
     overlay_clear(c);
@@ -171,6 +173,7 @@ void core_depose(struct core *c, const char *why)
                (unsigned long long)c->config.term, c->failure.msg);
     queue_fail_all(c, RC_UNREACHABLE, c->failure.msg);
     waits_fail_all(c, RC_UNREACHABLE, c->failure.msg);
+    suggest_fail_all(c, RC_UNREACHABLE, c->failure.msg);
     for (const struct session *s = c->sessions; s; s = s->next) {
         effect_close(c, s->id, RC_UNREACHABLE, "%s", c->failure.msg);
     }
@@ -249,7 +252,8 @@ static void store_event(struct core *c, const struct store_event *ev)
 static void work(struct core *c)
 {
     static bool (*const slices[])(struct core *) = { queue_work, sessions_pump,
-                                                     checkpoint_work, project_work };
+                                                     checkpoint_work, project_work,
+                                                     suggest_work };
     enum { SLICES = sizeof(slices) / sizeof(slices[0]) };
 
     for (unsigned i = 0; i < SLICES; i++) {
@@ -263,6 +267,8 @@ static void command(struct core *c, const struct command *cmd)
 {
     if (cmd->kind == COMMAND_WAIT) {
         waits_add(c, cmd);
+    } else if (cmd->kind == COMMAND_SUGGEST) {
+        suggest_add(c, cmd);
     } else {
         queue_add(c, cmd);
     }
@@ -327,7 +333,7 @@ void core_step(struct core *c, uint64_t now_ms, uint64_t unix_ms,
 bool core_has_work(const struct core *c)
 {
     return queue_has_work(c) || (c->phase == PHASE_SERVING && sessions_have_work(c)) ||
-           checkpoint_has_work(c) || project_has_work(c);
+           checkpoint_has_work(c) || project_has_work(c) || suggest_has_work(c);
 }
 
 uint64_t core_next_wake(const struct core *c)

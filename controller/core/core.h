@@ -52,7 +52,8 @@ enum command_kind {
     COMMAND_PUT_NODE,
     COMMAND_DELETE_NODE,
     COMMAND_PUT_POLICY,
-    COMMAND_WAIT, /* answer when `wait.revision` is applied */
+    COMMAND_WAIT,    /* answer when `wait.revision` is applied */
+    COMMAND_SUGGEST, /* answer when the advice of suggest.h is made */
 };
 
 struct command {

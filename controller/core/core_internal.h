@@ -16,9 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "controller/core/activity.h"
 #include "controller/core/core.h"
 #include "controller/core/map.h"
 #include "controller/core/record.h"
+#include "controller/core/suggest.h"
 #include "controller/sync/sync.h"
 
 /* Ends the process when memory that must be had is not: see above. */
@@ -362,6 +364,30 @@ void resident_note_vms(struct core *c, uint32_t vni, const struct rows *before,
 void resident_forget(struct core *c, uint32_t vni); /* the tenant is gone */
 /* By this commit all IPv6 VM-NC entries of the VNI became resident, or none. */
 bool resident_v6_turned(const struct core *c, uint32_t vni);
+/* Adds what `g` would hold of the VNI by this policy; changes nothing. */
+void resident_count(const struct core *c, uint32_t vni, const struct group *g,
+                    const struct policy *policy, struct resident_size *io);
+
+/* ---- suggest.c: the advice on the policy ---- */
+
+struct suggest_wait {
+    struct suggest_wait *next;
+    uint64_t token;
+};
+
+struct suggest_job {
+    struct suggest_wait *waits; /* who comes while it runs is answered with them */
+    uint32_t next_vni;          /* 0: not running */
+    struct policy policy;       /* the one that is suggested */
+    struct suggestion *making;
+    struct suggestion *last;
+};
+
+void suggest_add(struct core *c, const struct command *cmd);
+bool suggest_work(struct core *c); /* one slice; false: nothing to do */
+bool suggest_has_work(const struct core *c);
+void suggest_fail_all(struct core *c, enum rc rc, const char *why);
+void suggest_fini(struct core *c);
 
 /* ---- checkpoint.c ---- */
 
@@ -550,6 +576,8 @@ struct core {
     /* VNI → a: IPv6 VM-NC entries with a MAC, b: revision when that became or ceased to
      * be 0; committed */
     struct map v6_macs;
+    struct activity activity;
+    struct suggest_job suggest_job;
     struct device **devices; /* sorted by name */
     uint32_t device_count;
     bool suspects_itself; /* more than half of the nodes are lost */

@@ -219,6 +219,7 @@ static enum rc index_tip(struct core *c, struct err *err)
     while (vni) {
         struct rows *tenant = table_set_rows(c->tip, vni, TABLE_TENANT);
         struct rows *routes = table_set_rows(c->tip, vni, TABLE_VXLAN_ROUTE);
+        struct rows *vms = table_set_rows(c->tip, vni, TABLE_VM_NC);
         struct table_change ch = { vni, TABLE_TENANT, NULL, tenant, { 0 } };
         struct change_list one = { &ch, 1, 1 };
 
@@ -231,7 +232,9 @@ static enum rc index_tip(struct core *c, struct err *err)
             peer_index_update(&c->tip_peers, vni, NULL, routes);
             peer_index_update(&c->peers, vni, NULL, routes);
         }
-        resident_note_vms(c, vni, NULL, table_set_rows(c->tip, vni, TABLE_VM_NC));
+        resident_note_vms(c, vni, NULL, vms);
+        activity_note(&c->activity, c->now_ms, TABLE_VXLAN_ROUTE, NULL, routes);
+        activity_note(&c->activity, c->now_ms, TABLE_VM_NC, NULL, vms);
         vni = vni < VNI_MAX ? table_set_next(c->tip, vni + 1, mask) : 0;
     }
     return RC_OK;
@@ -285,6 +288,7 @@ void load_ready(struct core *c, uint64_t revision)
         fail(c, &err);
         return;
     }
+    activity_start(&c->activity, c->now_ms);
     project_all(c);
     c->phase = PHASE_STARTING;
     write_term(c);

@@ -28,9 +28,10 @@ struct rules {
     bool has_v6_vms;
 };
 
-static struct rules rules_of(const struct core *c, uint32_t vni)
+static struct rules rules_by(const struct core *c, const struct policy *policy,
+                             uint32_t vni)
 {
-    struct rules r = { .policy = &c->objects.policy };
+    struct rules r = { .policy = policy };
     const struct map_slot *macs = map_find(&c->v6_macs, vni);
 
     for (unsigned s = SCOPE_LOCAL; s <= SCOPE_SERVICE; s++) {
@@ -39,6 +40,11 @@ static struct rules rules_of(const struct core *c, uint32_t vni)
     }
     r.has_v6_vms = r.on_h[SCOPE_LOCAL] && !(macs && macs->a > 0);
     return r;
+}
+
+static struct rules rules_of(const struct core *c, uint32_t vni)
+{
+    return rules_by(c, &c->objects.policy, vni);
 }
 
 static bool service_on_h(const struct rules *r, const struct row *row)
@@ -186,16 +192,22 @@ static struct rows *walk_finish(struct walk *w, struct rows *intent,
     return made;
 }
 
-struct rows *resident_routes(const struct core *c, uint32_t vni, const struct group *g)
+static void walk_routes(struct walk *w, struct rows *intent)
 {
-    struct rows *intent = committed_rows(c, vni, TABLE_VXLAN_ROUTE);
     struct rows_iter it = rows_begin(intent, TABLE_VXLAN_ROUTE);
-    struct walk w = { .c = c, .g = g, .vni = vni, .rules = rules_of(c, vni) };
     struct row row;
 
     while (intent && rows_next(&it, &row)) {
-        walk_row(&w, &row);
+        walk_row(w, &row);
     }
+}
+
+struct rows *resident_routes(const struct core *c, uint32_t vni, const struct group *g)
+{
+    struct rows *intent = committed_rows(c, vni, TABLE_VXLAN_ROUTE);
+    struct walk w = { .c = c, .g = g, .vni = vni, .rules = rules_of(c, vni) };
+
+    walk_routes(&w, intent);
     return walk_finish(&w, intent, TABLE_VXLAN_ROUTE);
 }
 
@@ -349,21 +361,27 @@ static bool vm_is_resident(const struct rules *r, const struct row *row)
     return !vm_has_mac(row) && (row->key[0] == IP_V4 || r->has_v6_vms);
 }
 
+static void walk_vms(struct walk *w, struct rows *intent)
+{
+    struct rows_iter it = rows_begin(intent, TABLE_VM_NC);
+    struct row row;
+
+    while (intent && rows_next(&it, &row)) {
+        if (!vm_is_resident(&w->rules, &row)) {
+            differ(w, &row, NULL, 0);
+        }
+    }
+}
+
 struct rows *resident_vms(const struct core *c, uint32_t vni)
 {
     struct rows *intent = committed_rows(c, vni, TABLE_VM_NC);
-    struct rows_iter it = rows_begin(intent, TABLE_VM_NC);
     struct walk w = { .vni = vni, .rules = rules_of(c, vni) };
-    struct row row;
 
     if (!w.rules.on_h[SCOPE_LOCAL]) {
         return NULL;
     }
-    while (intent && rows_next(&it, &row)) {
-        if (!vm_is_resident(&w.rules, &row)) {
-            differ(&w, &row, NULL, 0);
-        }
-    }
+    walk_vms(&w, intent);
     return walk_finish(&w, intent, TABLE_VM_NC);
 }
 
@@ -394,6 +412,39 @@ struct rows *resident_vms_changed(const struct core *c, struct rows *have,
         made = rows_ref(ch->after);
     }
     return made;
+}
+
+/* ---- by another policy ---- */
+
+/* Rows that the walk leaves of `intent`; ends it. */
+static uint64_t walk_left(struct walk *w, const struct rows *intent)
+{
+    uint64_t left = rows_count(intent);
+
+    core_must(!buf_failed(&w->values));
+    for (uint32_t i = 0; i < w->count; i++) {
+        left -= w->steps[i].row.value_len == 0;
+    }
+    free(w->steps);
+    buf_fini(&w->values);
+    return left;
+}
+
+void resident_count(const struct core *c, uint32_t vni, const struct group *g,
+                    const struct policy *policy, struct resident_size *io)
+{
+    struct rows *routes = committed_rows(c, vni, TABLE_VXLAN_ROUTE);
+    struct rows *vms = committed_rows(c, vni, TABLE_VM_NC);
+    struct rules rules = rules_by(c, policy, vni);
+    struct walk w = { .c = c, .g = g, .vni = vni, .rules = rules };
+
+    walk_routes(&w, routes);
+    io->routes += walk_left(&w, routes);
+    if (rules.on_h[SCOPE_LOCAL]) {
+        w = (struct walk){ .vni = vni, .rules = rules };
+        walk_vms(&w, vms);
+        io->vms += walk_left(&w, vms);
+    }
 }
 
 /* ---- what the rules need to know of VM-NC entries ---- */
