@@ -6,7 +6,8 @@
  *   rest_reply.c    answers: JSON, problem details
  *   rest_command.c  commands, waits, merge patches
  *   rest_json.c     objects as JSON; rest_batch.c: entries as JSON
- *   rest_objects.c, rest_policy.c, rest_tenants.c, rest_status.c: handlers
+ *   rest_objects.c, rest_policy.c, rest_suggest.c, rest_tenants.c,
+ *   rest_status.c: handlers
  *   rest_routes.c   the table of the API
  */
 #pragma once
@@ -228,6 +229,7 @@ void rest_delete_meter(struct rest_request *r);
 void rest_get_policy(struct rest_request *r);
 void rest_put_policy(struct rest_request *r);
 void rest_patch_policy(struct rest_request *r);
+void rest_get_suggestion(struct rest_request *r);
 void rest_post_entries(struct rest_request *r);
 void rest_get_status(struct rest_request *r);
 void rest_get_trace(struct rest_request *r);

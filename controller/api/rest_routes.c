@@ -18,6 +18,8 @@ const struct rest_route rest_routes[] = {
     { EVHTTP_REQ_GET, "/v1/policy", ROLE_VIEWER, true, NULL, rest_get_policy },
     { EVHTTP_REQ_PUT, "/v1/policy", ROLE_ADMIN, true, CHANGE, rest_put_policy },
     { EVHTTP_REQ_PATCH, "/v1/policy", ROLE_ADMIN, true, CHANGE, rest_patch_policy },
+    { EVHTTP_REQ_GET, "/v1/policy/suggestion", ROLE_VIEWER, true, NULL,
+      rest_get_suggestion },
     { EVHTTP_REQ_GET, "/v1/clusters", ROLE_VIEWER, true, PAGES, rest_list_clusters },
     { EVHTTP_REQ_GET, "/v1/clusters/{name}", ROLE_VIEWER, true, NULL,
       rest_get_cluster },

@@ -164,6 +164,12 @@ const struct cli_command cli_commands[] = {
       "  xgwctl policy set service=xgw-x86 service:dns=xgw-h --wait=applied\n"
       "  xgwctl policy set idc=default\n",
       cmd_policy_set },
+    { "policy suggest", "", "Say which service should be where, and why; move nothing.",
+      0, 0, NULL, NULL,
+      "  xgwctl policy suggest\n"
+      "  xgwctl policy suggest -o json | jq '.services[] | select(.place != "
+      ".suggested)'\n",
+      cmd_policy_suggest },
     { "completion", "bash|zsh", "Print a completion script.", 1, 1, shells, NULL,
       "  source <(xgwctl completion bash)\n"
       "  xgwctl completion zsh > ~/.zfunc/_xgwctl\n",

@@ -10,6 +10,7 @@ enum cli_exit cmd_capacity_plan(struct cli *cli);
 enum cli_exit cmd_completion(struct cli *cli);
 enum cli_exit cmd_policy_get(struct cli *cli);
 enum cli_exit cmd_policy_set(struct cli *cli);
+enum cli_exit cmd_policy_suggest(struct cli *cli);
 enum cli_exit cmd_delete(struct cli *cli);
 enum cli_exit cmd_describe(struct cli *cli);
 enum cli_exit cmd_get(struct cli *cli);

@@ -98,3 +98,114 @@ enum cli_exit cmd_policy_set(struct cli *cli)
     json_decref(a.json);
     return code;
 }
+
+/* ---- suggest ---- */
+
+/* "12 d", "5 h", "3 min"; with ">" where it may be more. */
+static json_t *age_cell(const json_t *service)
+{
+    const json_t *age = json_object_get(service, "age_seconds");
+    const char *least =
+        json_is_true(json_object_get(service, "age_is_least")) ? ">" : "";
+    long long minutes = json_integer_value(age) / 60;
+
+    if (!json_is_integer(age)) {
+        return json_null();
+    }
+    if (minutes >= 2 * 24 * 60) {
+        return json_sprintf("%s%lld d", least, minutes / (24 * 60));
+    }
+    return minutes >= 120 ? json_sprintf("%s%lld h", least, minutes / 60)
+                          : json_sprintf("%s%lld min", least, minutes);
+}
+
+static json_t *suggest_row(json_t *service)
+{
+    const json_t *rate = json_object_get(service, "changes_per_hour");
+    json_t *row = json_copy(service);
+
+    json_object_set_new(row, "traffic", json_string("unknown"));
+    json_object_set_new(row, "rate",
+                        json_is_number(rate)
+                            ? json_sprintf("%.1f", json_number_value(rate))
+                            : json_null());
+    json_object_set_new(row, "age", age_cell(service));
+    return row;
+}
+
+static long long resident(const json_t *answer, const char *when, const char *what)
+{
+    const json_t *sizes = json_object_get(json_object_get(answer, "resident"), when);
+
+    return (long long)json_integer_value(json_object_get(sizes, what));
+}
+
+/* The command that follows the advice; nothing of it is done here. */
+static void print_how(const json_t *services, struct buf *text)
+{
+    bool any = false;
+    size_t i;
+    json_t *s;
+
+    json_array_foreach(services, i, s)
+    {
+        const char *to = json_string_value(json_object_get(s, "suggested"));
+        const char *is = json_string_value(json_object_get(s, "place"));
+        const char *name = json_string_value(json_object_get(s, "service"));
+
+        if (to && is && name && strcmp(to, is) != 0) {
+            buf_printf(text, "%s %s=%s",
+                       any ? "" : "nothing was moved; to follow: xgwctl policy set",
+                       name, to);
+            any = true;
+        }
+    }
+    buf_text(text, any ? "\n" : "nothing to move\n");
+}
+
+static void print_suggestion(const json_t *answer)
+{
+    static const struct cli_column columns[] = {
+        { "SERVICE", "service" },     { "PLACE", "place" },    { "TRAFFIC", "traffic" },
+        { "ENTRIES", "entries" },     { "CHANGES/H", "rate" }, { "AGE", "age" },
+        { "SUGGESTED", "suggested" }, { "REASON", "reason" },  { NULL, NULL },
+    };
+    const json_t *services = json_object_get(answer, "services");
+    json_t *rows = json_array();
+    struct buf text = BUF_INIT;
+    size_t i;
+    json_t *service;
+
+    json_array_foreach(services, i, service)
+    {
+        json_array_append_new(rows, suggest_row(service));
+    }
+    cli_table(rows, columns, &text);
+    buf_printf(
+        &text,
+        "on XGW-H now %lld routes, %lld VMs; as suggested %lld routes, %lld VMs\n",
+        resident(answer, "now", "vxlan_route"), resident(answer, "now", "vm_nc"),
+        resident(answer, "suggested", "vxlan_route"),
+        resident(answer, "suggested", "vm_nc"));
+    print_how(services, &text);
+    cli_print_buf(&text);
+    json_decref(rows);
+}
+
+enum cli_exit cmd_policy_suggest(struct cli *cli)
+{
+    struct err err = { 0 };
+    struct cli_answer a = { 0 };
+
+    if (cli_http_call(cli->http, "GET", "/v1/policy/suggestion", NULL, &a, &err) !=
+        RC_OK) {
+        return cli_fail(&err);
+    }
+    if (cli->settings.output == CLI_TABLE) {
+        print_suggestion(a.json);
+    } else {
+        cli_print_json(a.json, (enum cli_output)cli->settings.output);
+    }
+    json_decref(a.json);
+    return CLI_OK;
+}

@@ -269,6 +269,39 @@ class Entries(Case):
                                                          "service:dns": None}})
         self.assertEqual(self.expect("GET", "/v1/policy").json["services"], default)
 
+    def test_the_advice_on_the_policy_names_every_service_and_moves_nothing(self):
+        self.h_tenant(163)
+        for prefix, route in (
+                ("10.0.0.0/8", {"scope": "local"}),
+                ("10.1.0.0/16", {"scope": "service", "service": "advised"})):
+            self.expect("PUT", "/v1/tenants/163/routes/" + quote(prefix, safe=""), route)
+        self.expect("PUT", "/v1/tenants/163/vms/10.0.0.5", {"nc": "172.16.1.1"})
+        self.expect("PATCH", "/v1/policy", {"services": {"internet": "xgw-h"}})
+        policy = self.expect("GET", "/v1/policy").json
+        got = self.expect("GET", "/v1/policy/suggestion").json
+        by_name = {s["service"]: s for s in got["services"]}
+        self.assertLessEqual({"local", "peer", "idc", "region", "internet",
+                              "service:advised"}, set(by_name))
+        one = by_name["service:advised"]
+        self.assertEqual((one["place"], one["suggested"], one["entries"]),
+                         ("xgw-h", "xgw-h", 1))
+        self.assertIn("needs an hour", one["reason"])
+        self.assertIsNone(one["traffic_share"])
+        self.assertEqual((one["changes"], one["changes_per_hour"]), (1, None))
+        self.assertFalse(one["age_is_least"])
+        self.assertGreaterEqual(by_name["local"]["entries"], 2)
+        self.assertEqual((by_name["internet"]["place"], by_name["internet"]["suggested"]),
+                         ("xgw-h", "xgw-x86"))
+        status = [c["status"] for c in self.expect("GET", "/v1/clusters").json["items"]
+                  if c.get("kind") == "xgw-h"]
+        self.assertEqual(got["resident"]["now"],
+                         {"vxlan_route": sum(s["vxlan_route"] for s in status),
+                          "vm_nc": sum(s["vm_nc"] for s in status)})
+        self.assertEqual(self.expect("GET", "/v1/policy").json, policy)
+        self.expect("PATCH", "/v1/policy", {"services": {"internet": None}})
+        self.refused("GET", "/v1/policy/suggestion?vni=1", field="vni",
+                     rule="unknown_parameter")
+
     def test_h_clusters_and_their_nodes_say_what_stands_behind_them(self):
         self.h_tenant(162)
         c = self.expect("GET", "/v1/clusters/h-1").json

@@ -196,6 +196,18 @@ tenants:
         self.assertIn("fallback", self.ctl("describe", "cluster", "h-1").stdout)
         hops = self.json("trace", "--vni", 900, "--dst", "10.1.0.1")["hops"]
         self.assertEqual([h["kind"] for h in hops], ["tenant", "route", "forward"])
+        out = self.ctl("policy", "suggest").stdout
+        self.assertRegex(out, r"(?m)^local +xgw-h +unknown +8 +- +0 min +xgw-h .*needs an hour")
+        self.assertRegex(out, r"(?m)^on XGW-H now 2 routes, 0 VMs; as suggested 2 routes")
+        self.assertIn("nothing to move", out)
+        self.ctl("policy", "set", "internet=xgw-h")
+        self.assertIn("nothing was moved; to follow: xgwctl policy set internet=xgw-x86\n",
+                      self.ctl("policy", "suggest").stdout)
+        self.assertEqual(self.json("policy", "get")["services"]["internet"], "xgw-h")
+        advice = self.json("policy", "suggest")["services"]
+        self.assertEqual([s["service"] for s in advice if s["place"] != s["suggested"]],
+                         ["internet"])
+        self.ctl("policy", "suggest", "idc", code=USAGE)
         self.ctl("policy", "set", "idc", code=USAGE)
         self.ctl("policy", "set", "idc=chip", code=REFUSED)
 
