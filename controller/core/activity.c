@@ -33,8 +33,7 @@ void activity_start(struct activity *a, uint64_t now_ms)
 
 /* ---- names ---- */
 
-/* Room for one more name.  One that has no entries gives way, unless some are counted
- * in the rest: then a name might be counted in both. */
+/* Room for one more name; one that has no entries gives way. */
 static bool make_room(struct activity *a)
 {
     if (a->name_count < ACTIVITY_NAMES_MAX) {
@@ -42,8 +41,7 @@ static bool make_room(struct activity *a)
             core_need(realloc(a->names, (a->name_count + 1) * sizeof(*a->names)));
         return true;
     }
-    for (uint32_t i = 0; a->scopes[SCOPE_SERVICE - 1].entries == 0 && i < a->name_count;
-         i++) {
+    for (uint32_t i = 0; i < a->name_count; i++) {
         if (a->names[i].entries == 0) {
             a->name_count--;
             memmove(&a->names[i], &a->names[i + 1],
@@ -61,6 +59,7 @@ static struct service_activity *named(struct activity *a, const char *service, b
                                service, &found);
 
     if (!found) {
+        /* While the rest has entries, any name may be one of them. */
         if (a->scopes[SCOPE_SERVICE - 1].entries > 0 || !add || !make_room(a)) {
             return &a->scopes[SCOPE_SERVICE - 1];
         }

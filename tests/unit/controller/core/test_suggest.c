@@ -292,6 +292,9 @@ START_TEST(names_beyond_the_bound_are_counted_together_and_exactly)
     put_named(r, 5, 1001);
     put_named(r, 900, 1002);
     check_entries(r);
+    delete_route(r, 1, 6); /* room for one, but not for one that the rest has too */
+    put_named(r, 901, 1000);
+    check_entries(r);
     s = suggest(r);
     ck_assert_ptr_nonnull(advice(s, "service"));
     ck_assert(advice(s, "service")->figures.is_rest);
@@ -308,6 +311,7 @@ START_TEST(names_beyond_the_bound_are_counted_together_and_exactly)
         delete_route(r, 1, n);
     }
     delete_route(r, 1, 900);
+    delete_route(r, 1, 901);
     ck_assert_ptr_null(advice(suggest(r), "service")); /* room again */
     put_named(r, 1, 2000);
     ck_assert_ptr_nonnull(advice(suggest(r), "service:s2000"));
@@ -374,9 +378,10 @@ START_TEST(who_follows_gets_the_entries_that_were_promised)
         rig_policy(r, round % 2 ? "idc" : "local",
                    draw(2) ? POLICY_XGW_H : POLICY_XGW_X86);
         rig_policy(r, "internet", draw(2) ? POLICY_XGW_H : POLICY_XGW_X86);
+        policy = *core_policy(r->core);
         check_entries(r);
         s = suggest(r);
-        policy = *core_policy(r->core);
+        ck_assert_mem_eq(core_policy(r->core), &policy, sizeof(policy));
         before = s->now;
         then = s->then;
         for (uint32_t i = 0; i < s->count; i++) {
