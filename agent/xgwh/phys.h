@@ -117,8 +117,7 @@ struct phys_field {
     uint8_t bits;
     uint8_t match;  /* enum phys_match; of keys */
     uint8_t offset; /* into the key or the data; (bits + 7) / 8 bytes long */
-    /* An image may have as few bits: a number that needs no more there.  0: just
-     * `bits`. */
+    /* An image may have as few: a number may need no more there.  Else as `bits`. */
     uint8_t least_bits;
 };
 
