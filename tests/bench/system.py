@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Benches of real processes: `system.py import|install [--routes N] [--data DIR]`.
+"""Benches of real processes: `system.py import|install|install-h [--routes N] [--data DIR]`.
 
 What each figure means is in tests/bench/README.md.  Prints `name value unit` lines.
 """
@@ -90,6 +90,15 @@ def start_controller(p):
     return process
 
 
+def make_switch():
+    """An XGW-H cluster of one software switch before x86-1."""
+    rest("PUT", "/v1/clusters/h-1", {"kind": "xgw-h", "backing": "x86-1",
+                                     "vip_v4": "10.255.0.2", "vip_v6": "fd00:ff::2"})
+    rest("PUT", "/v1/nodes/sw-1", {
+        "cluster": "h-1", "kind": "soft-h", "vtep_v4": "10.255.1.2",
+        "uplinks": [{"port": "0", "addr_v4": "10.0.0.3", "next_hop_v4": "10.0.0.1"}]})
+
+
 def make_region():
     rest("PUT", "/v1/region", {"name": "bench", "underlay_sources": ["10.0.0.0/8", "fd00::/8"]})
     rest("PUT", "/v1/clusters/x86-1", {"vip_v4": "10.255.0.1", "vip_v6": "fd00:ff::1"})
@@ -121,13 +130,25 @@ def import_file(path):
     return seconds
 
 
-def load(p, routes, data):
+def with_h_home(path):
+    """The same tenants with a home on the switches' cluster."""
+    ret = path.replace(".ndjson", "-h.ndjson")
+    with open(path) as f, open(ret, "w") as to:
+        for line in f:
+            to.write(json.dumps(json.loads(line) | {"h_home": "h-1"}) + "\n")
+    return ret
+
+
+def load(p, routes, data, has_switch=False):
     """A controller with the region in it; returns (process, empty bytes, import seconds)."""
     tenants = generate("tenants", routes, data)
     entries = generate("entries", routes, data)
     process = start_controller(p)
     empty = memory(process.pid)
     make_region()
+    if has_switch:
+        make_switch()
+        tenants = with_h_home(tenants)
     import_file(tenants)
     return process, empty, import_file(entries)
 
@@ -162,25 +183,56 @@ def bench_install(p, options, emit):
     p.start("agent", f"{BIN}/xgw-agent", "--plain-text", "--device-id", "gw-1", "--controllers",
             GRPC, "--gateway", f"unix:{p.directory}/gw.sock")
 
-    def is_in_sync():
-        status = rest("GET", "/v1/nodes/gw-1")["status"]
-        return status["in_sync"] and status["ready"]
-
-    end = wait_for("install", is_in_sync, 300, 0.005)
-    hello = re.search(r"ts=(\S+) .*msg=\"session assigned\" agent=gw-1", p.log("controller"))
-    seconds = end - stamp(hello.group(1))
-    status = rest("GET", "/v1/nodes/gw-1")["status"]
-    if status["exception_count"]:
-        raise Failed(f"{status['exception_count']} entries were refused")
+    seconds = installed(p, "gw-1")
     emit("seconds", seconds, "s")
     emit("entries_per_s", 2 * options.routes / seconds, "1/s")
     time.sleep(IDLE_S)
     emit("gateway_bytes_per_entry", (memory(gateway.pid) - empty) / (2 * options.routes), "B")
 
 
+def installed(p, node):
+    """Seconds from the agent's hello until the controller knows the node in sync."""
+    def is_in_sync():
+        status = rest("GET", f"/v1/nodes/{node}")["status"]
+        return status["in_sync"] and status["ready"]
+
+    end = wait_for("install", is_in_sync, 300, 0.005)
+    hello = re.search(rf"ts=(\S+) .*msg=\"session assigned\" agent={node}", p.log("controller"))
+    status = rest("GET", f"/v1/nodes/{node}")["status"]
+    if status["exception_count"]:
+        raise Failed(f"{status['exception_count']} entries were refused")
+    return end - stamp(hello.group(1))
+
+
+def bench_install_h(p, options, emit):
+    """The same into a software switch, over P4Runtime.  What is not resident is not sent."""
+    load(p, options.routes, options.data, has_switch=True)
+    p4info = f"{p.directory}/bench.p4info.bin"
+    subprocess.run([f"{BIN}/../tests/agent.driver.test_driver_p4_process", "p4info", p4info],
+                   check=True)
+    socket = f"unix:{p.directory}/sw.sock"
+    switch = p.start("switch", f"{BIN}/xgw-gateway", "--control", socket, "--pipeline", "h",
+                     "--profile", "bench", "--ports", "up0=vdev:net_null0,no-rx=1",
+                     "--hugepages", "off")
+    wait_for("switch", lambda: "gateway serves" in p.log("switch"), 30)
+    time.sleep(1)
+    empty = memory(switch.pid)
+    p.start("agent", f"{BIN}/xgw-agent", "--plain-text", "--device-id", "sw-1", "--controllers",
+            GRPC, "--device-kind", "soft-h", "--p4runtime", socket, "--p4info", p4info)
+    seconds = installed(p, "sw-1")
+    resident = rest("GET", "/v1/policy/suggestion")["resident"]["now"]
+    entries = resident["vxlan_route"] + resident["vm_nc"]
+    emit("install_entries", entries, "entries")
+    emit("install_seconds", seconds, "s")
+    emit("install_entries_per_s", entries / seconds, "1/s")
+    time.sleep(IDLE_S)
+    emit("switch_bytes_per_entry", (memory(switch.pid) - empty) / entries, "B")
+    emit("agent_bytes_per_entry", memory(p.running["agent"].pid) / entries, "B")
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("name", choices=["import", "install"])
+    parser.add_argument("name", choices=["import", "install", "install-h"])
     parser.add_argument("--routes", type=int, default=1000000)
     parser.add_argument("--data", default="")
     options = parser.parse_args()
@@ -193,7 +245,8 @@ def main():
     os.makedirs(WORK, exist_ok=True)
     p = Processes(f"{WORK}/{options.name}")
     try:
-        {"import": bench_import, "install": bench_install}[options.name](p, options, emit)
+        {"import": bench_import, "install": bench_install,
+         "install-h": bench_install_h}[options.name](p, options, emit)
     except Failed as failed:
         sys.exit(f"system.py: {failed}\nlogs are in {p.directory}")
     finally:
