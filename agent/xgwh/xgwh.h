@@ -147,7 +147,7 @@ struct xgwh_config {
     struct xgwh_uplink uplinks[XGWH_UPLINKS_MAX];
     uint8_t member_count;
     struct xgwh_member members[XGWH_MEMBERS_MAX];
-    struct phys_meter_config fallback_class[2];  /* by enum phys_class */
+    struct phys_meter_config fallback_class[2];  /* by enum phys_class; of all halves */
     struct phys_meter_config fallback_tenant[2]; /* of each tenant bucket */
 };
 

@@ -294,6 +294,18 @@ static bool same_meter(const struct phys_meter_config *a,
     return memcmp(a, b, sizeof(*a)) == 0;
 }
 
+/* Each half meters on its own, so that of the whole node is shared out: what x86 gets
+ * from the node stays below it, however the traffic lies. */
+static struct phys_meter_config share_of_half(const struct xgwh *x,
+                                              const struct phys_meter_config *whole)
+{
+    struct phys_meter_config ret = *whole;
+
+    ret.cir = (whole->cir + x->halves - 1) / x->halves;
+    ret.pir = (whole->pir + x->halves - 1) / x->halves;
+    return ret;
+}
+
 static void write_meters(struct xgwh *x, const struct xgwh_config *c)
 {
     static const enum phys_meter tenant[2] = {
@@ -305,10 +317,11 @@ static void write_meters(struct xgwh *x, const struct xgwh_config *c)
         struct phys_meter_write w = { .meter = PHYS_METER_FB_CLASS,
                                       .half = PHYS_BOTH,
                                       .index = class,
-                                      .config = c->fallback_class[class] };
+                                      .config =
+                                          share_of_half(x, &c->fallback_class[class]) };
 
         if (!x->has_meters ||
-            !same_meter(&w.config, &x->config.fallback_class[class])) {
+            !same_meter(&c->fallback_class[class], &x->config.fallback_class[class])) {
             plan_add_meter(&x->plan, &w);
         }
         w.meter = (uint8_t)tenant[class];

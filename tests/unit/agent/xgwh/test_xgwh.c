@@ -336,6 +336,38 @@ static void configure(struct rig *r, const struct xgwh_config *c)
     rig_check(r);
 }
 
+/* 1,000,001 bytes/s of the whole node: what both halves let pass, each for itself, is
+ * that, to a byte; with one half it is all of that half's. */
+START_TEST(the_nodes_fallback_meter_is_shared_out_to_its_halves)
+{
+    struct phys_sizes sizes = *phys_sizes_tofino();
+    struct prefix source = row_local(1, "10.0.0.0/8").route.dst;
+    struct xgwh_config c = config_of_test(&source);
+
+    c.fallback_class[PHYS_CLASS_MISS] =
+        (struct phys_meter_config){ 1000001, 20000, 1000001, 20000 };
+    for (unsigned halves = 1; halves <= 2; halves++) {
+        unsigned seen = 0;
+        struct rig r;
+
+        rig_init(&r, &sizes, halves);
+        configure(&r, &c);
+        for (unsigned i = 0; i < r.writes.meter_count; i++) {
+            const struct phys_meter_write *w = &r.writes.meters[i];
+
+            if (w->meter == PHYS_METER_FB_CLASS && w->index == PHYS_CLASS_MISS) {
+                ck_assert_uint_eq(w->config.cir, halves == 1 ? 1000001 : 500001);
+                ck_assert_uint_eq(w->config.pir, halves == 1 ? 1000001 : 500001);
+                ck_assert_uint_eq(w->config.pburst, 20000);
+                seen++;
+            }
+        }
+        ck_assert_uint_eq(seen, 1);
+        rig_fini(&r);
+    }
+}
+END_TEST
+
 START_TEST(a_configuration_fills_the_buckets_and_is_written_once)
 {
     struct phys_sizes sizes = *phys_sizes_tofino();
@@ -471,6 +503,7 @@ int main(void)
                         0, ARRAY_LEN(full_cases));
     tcase_add_test(tc, what_was_spilled_moves_back_when_there_is_room);
     tcase_add_test(tc, a_large_batch_has_few_barriers);
+    tcase_add_test(tc, the_nodes_fallback_meter_is_shared_out_to_its_halves);
     tcase_add_test(tc, a_configuration_fills_the_buckets_and_is_written_once);
     tcase_add_test(tc, an_uplink_that_goes_moves_its_own_buckets_only);
     tcase_add_test(tc, a_configuration_that_does_not_fit_changes_nothing);
