@@ -208,7 +208,7 @@ def bench_install_h(p, options, emit):
     """The same into a software switch, over P4Runtime.  What is not resident is not sent."""
     load(p, options.routes, options.data, has_switch=True)
     p4info = f"{p.directory}/bench.p4info.bin"
-    subprocess.run([f"{BIN}/../tests/agent.driver.test_driver_p4_process", "p4info", p4info],
+    subprocess.run([f"{os.path.dirname(BIN)}/tests/test_driver_p4_process", "p4info", p4info],
                    check=True)
     socket = f"unix:{p.directory}/sw.sock"
     switch = p.start("switch", f"{BIN}/xgw-gateway", "--control", socket, "--pipeline", "h",
