@@ -18,7 +18,7 @@ static void on_entry(void *ctx, const struct phys_entry *e)
 static void log_findings(const struct xgwh_findings *f)
 {
     if (f->foreign || f->dangling || f->orphans || f->duplicate || f->split ||
-        f->changed || f->lost || f->unnamed) {
+        f->changed || f->lost) {
         log_warn("switch read back",
                  "entries=%llu unnamed=%llu foreign=%llu dangling=%llu orphans=%llu "
                  "duplicate=%llu split=%llu changed=%llu lost=%llu",
@@ -28,7 +28,9 @@ static void log_findings(const struct xgwh_findings *f)
                  (unsigned long long)f->split, (unsigned long long)f->changed,
                  (unsigned long long)f->lost);
     } else {
-        log_info("switch read back", "entries=%llu", (unsigned long long)f->entries);
+        /* Unnamed ones are what a new agent finds: the controller's rows name them. */
+        log_info("switch read back", "entries=%llu unnamed=%llu",
+                 (unsigned long long)f->entries, (unsigned long long)f->unnamed);
     }
 }
 
