@@ -258,7 +258,7 @@ static void send_rest(struct call *c, struct chunk *ch, const struct rest *rest)
         unsigned place = rest->place[tag];
         uint32_t index = ch->from + tag;
         struct fwd_packet *p = &c->packets[index];
-        const struct fib_query *q = &ch->batch.query[place];
+        const struct fib_query *q;
         uint32_t nc;
         struct layers l;
 
@@ -268,6 +268,7 @@ static void send_rest(struct call *c, struct chunk *ch, const struct rest *rest)
                        ch->general[place].inner);
             continue;
         }
+        q = &ch->batch.query[place];
         memcpy(&nc, q->addr, sizeof(nc));
         if (q->kind == FIB_LOCAL && q->addr_family == IP_V4 && !q->vni_changed &&
             send_fast(c, p, nc, q->has_mac ? q->mac : NULL)) {
