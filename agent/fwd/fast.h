@@ -9,7 +9,8 @@
  * A packet is taken only if it passes every check of parse.h; any doubt sends it the
  * general way, which finds the reason.  So this file decides nothing: leaving it out
  * changes no packet (tests/unit/agent/fwd/test_fast.c compares).  Everything is inline:
- * with it bench_fwd takes 594 instructions a packet, without it 1,123 (callgrind).
+ * the short way takes about half the instructions of the long one (callgrind of
+ * bench_fwd).
  */
 #pragma once
 

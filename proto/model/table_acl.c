@@ -219,15 +219,17 @@ static enum rc read_ports(const struct fields *f, enum field_id id,
                           struct port_range *ret, struct err *err)
 {
     const char *name = field_types[id].name;
-    const char *p = f->text[id].p;
-    const char *end = p + f->text[id].len;
+    const char *p;
+    const char *end;
     unsigned first = 0;
     unsigned last;
 
     if (!field_has(f, id)) {
-        *ret = any_port;
+        *ret = any_port; /* its text is not set */
         return RC_OK;
     }
+    p = f->text[id].p;
+    end = p + f->text[id].len;
     p = read_decimal(p, end, UINT16_MAX, &first);
     last = first;
     if (p && p < end && *p == '-') {
