@@ -5,10 +5,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-
-#define TICK_MS     20 /* ARP/ND questions, reclamation, frames left over */
-#define LOCAL_BURST 32
 
 void control_retire(struct control *c, struct retired *r)
 {
@@ -50,78 +46,39 @@ void control_reclaim(struct control *c)
 
 /* ---- frames of our own ---- */
 
-static void send_frame(struct control *c, unsigned port, const uint8_t *frame,
-                       size_t len)
-{
-    struct rte_mbuf *m = rte_pktmbuf_alloc(c->config.ports->pool);
-    char *room = m ? rte_pktmbuf_append(m, (uint16_t)len) : NULL;
-
-    if (!room) {
-        rte_pktmbuf_free(m);
-        return; /* ARP and ND ask again; BGP and BFD repeat themselves */
-    }
-    memcpy(room, frame, len);
-    port_send(&c->config.ports->at[port], c->config.worker_count, &m, 1);
-}
-
 static void on_tap_frame(void *arg, unsigned port, const uint8_t *frame, size_t len)
 {
     struct control *c = arg;
 
     if (atomic_load(&c->config.device->is_ready)) {
-        send_frame(c, port, frame, len);
+        (void)frames_send(&c->frames, port, frame, len);
     }
 }
 
-static void on_local_frame(struct control *c, const struct rte_mbuf *m)
-{
-    const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
-    struct neigh_out out;
-
-    neigh_receive(&c->neigh, m->port, frame, m->data_len, program_now_ms(), &out);
-    if (out.len > 0) {
-        send_frame(c, out.port, out.frame, out.len);
-    }
-    if (c->taps[m->port]) {
-        tap_send(c->taps[m->port], frame, m->data_len);
-    }
-}
-
-static void take_local_frames(struct control *c)
-{
-    void *frames[LOCAL_BURST];
-    unsigned n =
-        rte_ring_dequeue_burst(c->config.from_workers, frames, LOCAL_BURST, NULL);
-
-    for (unsigned i = 0; i < n; i++) {
-        on_local_frame(c, frames[i]);
-        rte_pktmbuf_free(frames[i]);
-    }
-    if (n == LOCAL_BURST) {
-        eventfd_write(c->config.wake_fd, 1); /* the rest, after other work */
-    }
-}
-
-static void on_local(evutil_socket_t fd, short what, void *arg)
-{
-    eventfd_t woken;
-
-    (void)what;
-    eventfd_read(fd, &woken);
-    take_local_frames(arg);
-}
-
-static void on_tick(evutil_socket_t fd, short what, void *arg)
+/* What is lost for want of a buffer is asked for or repeated: ARP, ND, BGP, BFD. */
+static void on_frame(void *arg, unsigned port, const uint8_t *frame, size_t len)
 {
     struct control *c = arg;
     struct neigh_out out;
 
-    (void)fd;
-    (void)what;
-    while (neigh_ask(&c->neigh, program_now_ms(), &out)) {
-        send_frame(c, out.port, out.frame, out.len);
+    neigh_receive(&c->neigh, port, frame, len, program_now_ms(), &out);
+    if (out.len > 0) {
+        (void)frames_send(&c->frames, out.port, out.frame, out.len);
     }
-    take_local_frames(c);
+    if (c->taps[port]) {
+        tap_send(c->taps[port], frame, len);
+    }
+}
+
+static void on_tick(void *arg)
+{
+    struct control *c = arg;
+    struct neigh_out out;
+
+    while (neigh_ask(&c->neigh, program_now_ms(), &out)) {
+        (void)frames_send(&c->frames, out.port, out.frame, out.len);
+    }
+    frames_take(&c->frames);
     control_reclaim(c);
 }
 
@@ -144,18 +101,18 @@ static enum rc start_taps(struct control *c, struct err *err)
     return RC_OK;
 }
 
-static enum rc start_timers(struct control *c, struct err *err)
+static enum rc start_frames(struct control *c, struct err *err)
 {
-    struct timeval tick = { 0, TICK_MS * 1000L };
+    struct frames_config config = { .base = c->config.base,
+                                    .ports = c->config.ports,
+                                    .worker_count = c->config.worker_count,
+                                    .from_workers = c->config.from_workers,
+                                    .wake_fd = c->config.wake_fd,
+                                    .on_frame = on_frame,
+                                    .on_tick = on_tick,
+                                    .arg = c };
 
-    c->tick = event_new(c->config.base, -1, EV_PERSIST, on_tick, c);
-    c->local =
-        event_new(c->config.base, c->config.wake_fd, EV_READ | EV_PERSIST, on_local, c);
-    if (!c->tick || !c->local || event_add(c->tick, &tick) != 0 ||
-        event_add(c->local, NULL) != 0) {
-        return err_set(err, RC_NO_MEMORY, "control: no memory");
-    }
-    return RC_OK;
+    return frames_start(&c->frames, &config, err);
 }
 
 static enum rc start_server(struct control *c, struct err *err)
@@ -184,7 +141,7 @@ enum rc control_new(const struct control_config *config, struct control **ret,
     c->config = *config;
     c->started_ms = program_now_ms();
     rc = start_taps(c, err);
-    rc = rc == RC_OK ? start_timers(c, err) : rc;
+    rc = rc == RC_OK ? start_frames(c, err) : rc;
     rc = rc == RC_OK ? start_server(c, err) : rc;
     if (rc != RC_OK) {
         control_free(c);
@@ -194,20 +151,12 @@ enum rc control_new(const struct control_config *config, struct control **ret,
     return RC_OK;
 }
 
-static void free_event(struct event *event)
-{
-    if (event) {
-        event_free(event);
-    }
-}
-
 void control_free(struct control *c)
 {
     if (!c) {
         return;
     }
-    free_event(c->tick);
-    free_event(c->local);
+    frames_stop(&c->frames);
     for (unsigned i = 0; i < PORTS_MAX; i++) {
         tap_free(c->taps[i]);
     }

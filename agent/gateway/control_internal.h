@@ -3,6 +3,7 @@
 #pragma once
 
 #include "agent/gateway/control.h"
+#include "agent/gateway/frames.h"
 #include "agent/gateway/tap.h"
 #include "proto/api/gateway.pb-c.h"
 #include "proto/rpc/program.h"
@@ -22,8 +23,7 @@ struct control {
     struct rpc_server *server;
     struct rpc_call *writer; /* null: nobody writes */
     struct rpc_arena arena;
-    struct event *tick;  /* ARP/ND and reclamation */
-    struct event *local; /* frames from the workers */
+    struct frames frames;
     struct neigh neigh;
     struct tap *taps[PORTS_MAX];
     struct retired *retired;

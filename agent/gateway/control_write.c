@@ -144,7 +144,7 @@ static void on_configure(struct control *c, struct rpc_call *call,
     } else {
         neigh_configure(&c->neigh, atomic_load(&d->fwd), program_now_ms());
         control_retire(c, old);
-        event_active(c->tick, EV_TIMEOUT, 0); /* ask for next hops at once */
+        frames_tick_soon(&c->frames); /* ask for next hops at once */
     }
     send_done(call, msg->id, rc, &err, &none);
 }

@@ -1,11 +1,6 @@
 #include "agent/gateway/hcontrol_internal.h"
 
 #include <stdlib.h>
-#include <string.h>
-#include <sys/eventfd.h>
-
-#define TICK_MS     20 /* ARP/ND questions, reclamation, frames left over */
-#define LOCAL_BURST 32
 
 /* ---- neighbours ---- */
 
@@ -43,7 +38,7 @@ static void follow_config(struct hcontrol *c)
     }
     neigh_configure(&c->neigh, config, program_now_ms());
     mirror_macs(c);
-    event_active(c->tick, EV_TIMEOUT, 0); /* ask for next hops at once */
+    frames_tick_soon(&c->frames); /* ask for next hops at once */
 }
 
 void hcontrol_follow(struct hcontrol *c)
@@ -56,93 +51,48 @@ void hcontrol_follow(struct hcontrol *c)
 
 /* ---- frames of our own ---- */
 
-bool hcontrol_send(struct hcontrol *c, uint64_t port, const uint8_t *frame, size_t len)
+static void on_frame(void *arg, unsigned port, const uint8_t *frame, size_t len)
 {
-    struct rte_mbuf *m;
-    char *room;
-
-    if (port >= c->config.ports->count || len > UINT16_MAX) {
-        return false;
-    }
-    m = rte_pktmbuf_alloc(c->config.ports->pool);
-    room = m ? rte_pktmbuf_append(m, (uint16_t)len) : NULL;
-    if (!room) {
-        rte_pktmbuf_free(m);
-        return false;
-    }
-    memcpy(room, frame, len);
-    port_send(&c->config.ports->at[port], c->config.worker_count, &m, 1);
-    return true;
-}
-
-static void on_local_frame(struct hcontrol *c, const struct rte_mbuf *m)
-{
-    const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
+    struct hcontrol *c = arg;
     struct neigh_out out = { .len = 0 };
 
     if (c->neigh.config) {
-        neigh_receive(&c->neigh, m->port, frame, m->data_len, program_now_ms(), &out);
+        neigh_receive(&c->neigh, port, frame, len, program_now_ms(), &out);
         mirror_macs(c);
     }
     if (out.len > 0) {
-        (void)hcontrol_send(c, out.port, out.frame, out.len);
+        (void)frames_send(&c->frames, out.port, out.frame, out.len);
     }
-    hcontrol_packet_in(c, m->port, frame, m->data_len);
+    hcontrol_packet_in(c, port, frame, len);
 }
 
-static void take_local_frames(struct hcontrol *c)
-{
-    void *frames[LOCAL_BURST];
-    unsigned n =
-        rte_ring_dequeue_burst(c->config.from_workers, frames, LOCAL_BURST, NULL);
-
-    for (unsigned i = 0; i < n; i++) {
-        on_local_frame(c, frames[i]);
-        rte_pktmbuf_free(frames[i]);
-    }
-    if (n == LOCAL_BURST) {
-        eventfd_write(c->config.wake_fd, 1); /* the rest, after other work */
-    }
-}
-
-static void on_local(evutil_socket_t fd, short what, void *arg)
-{
-    eventfd_t woken;
-
-    (void)what;
-    eventfd_read(fd, &woken);
-    take_local_frames(arg);
-}
-
-static void on_tick(evutil_socket_t fd, short what, void *arg)
+static void on_tick(void *arg)
 {
     struct hcontrol *c = arg;
     struct neigh_out out;
 
-    (void)fd;
-    (void)what;
     while (c->neigh.config && neigh_ask(&c->neigh, program_now_ms(), &out)) {
-        (void)hcontrol_send(c, out.port, out.frame, out.len);
+        (void)frames_send(&c->frames, out.port, out.frame, out.len);
     }
     mirror_macs(c);
-    take_local_frames(c);
+    frames_take(&c->frames);
     (void)hswitch_reclaim(c->config.tables);
 }
 
 /* ---- life ---- */
 
-static enum rc start_timers(struct hcontrol *c, struct err *err)
+static enum rc start_frames(struct hcontrol *c, struct err *err)
 {
-    struct timeval tick = { 0, TICK_MS * 1000L };
+    struct frames_config config = { .base = c->config.base,
+                                    .ports = c->config.ports,
+                                    .worker_count = c->config.worker_count,
+                                    .from_workers = c->config.from_workers,
+                                    .wake_fd = c->config.wake_fd,
+                                    .on_frame = on_frame,
+                                    .on_tick = on_tick,
+                                    .arg = c };
 
-    c->tick = event_new(c->config.base, -1, EV_PERSIST, on_tick, c);
-    c->local =
-        event_new(c->config.base, c->config.wake_fd, EV_READ | EV_PERSIST, on_local, c);
-    if (!c->tick || !c->local || event_add(c->tick, &tick) != 0 ||
-        event_add(c->local, NULL) != 0) {
-        return err_set(err, RC_NO_MEMORY, "control: no memory");
-    }
-    return RC_OK;
+    return frames_start(&c->frames, &config, err);
 }
 
 static enum rc start_server(struct hcontrol *c, struct err *err)
@@ -170,7 +120,7 @@ enum rc hcontrol_new(const struct hcontrol_config *config, struct hcontrol **ret
     }
     c->config = *config;
     hserver_init(&c->server, config->tables);
-    rc = start_timers(c, err);
+    rc = start_frames(c, err);
     rc = rc == RC_OK ? start_server(c, err) : rc;
     if (rc != RC_OK) {
         hcontrol_free(c);
@@ -180,20 +130,12 @@ enum rc hcontrol_new(const struct hcontrol_config *config, struct hcontrol **ret
     return RC_OK;
 }
 
-static void free_event(struct event *event)
-{
-    if (event) {
-        event_free(event);
-    }
-}
-
 void hcontrol_free(struct hcontrol *c)
 {
     if (!c) {
         return;
     }
-    free_event(c->tick);
-    free_event(c->local);
+    frames_stop(&c->frames);
     hserver_fini(&c->server);
     rpc_arena_fini(&c->arena);
     free(c);

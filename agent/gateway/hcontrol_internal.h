@@ -3,6 +3,7 @@
  * packets). */
 #pragma once
 
+#include "agent/gateway/frames.h"
 #include "agent/gateway/hcontrol.h"
 #include "agent/gateway/neigh.h"
 #include "proto/rpc/program.h"
@@ -25,8 +26,7 @@ struct hcontrol {
     struct hserver server;
     struct rpc_server *rpc;
     struct rpc_arena arena;
-    struct event *tick;
-    struct event *local;
+    struct frames frames;
     struct neigh neigh;
     unsigned stream_count;
 };
@@ -36,9 +36,6 @@ enum rc hcontrol_stream_register(struct hcontrol *c, struct err *err);
 
 /* After a write: neighbours follow vtep and source, and what nobody holds is freed. */
 void hcontrol_follow(struct hcontrol *c);
-
-/* Sends a frame of ours; false: no such port, too long, or no buffer. */
-bool hcontrol_send(struct hcontrol *c, uint64_t port, const uint8_t *frame, size_t len);
 
 /* A frame for us goes to the primary of its port's half. */
 void hcontrol_packet_in(struct hcontrol *c, unsigned port, const uint8_t *frame,

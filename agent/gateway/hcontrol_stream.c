@@ -132,8 +132,8 @@ static void on_packet_out(struct hstream *s, const P4__V1__PacketOut *packet)
         refuse_packet(s, RPC_PERMISSION_DENIED, not_primary);
     } else if (!d->running.config ||
                !metadata_of(packet, d->running.info.packet_out_port, &port) ||
-               !hcontrol_send(s->control, port, packet->payload.data,
-                              packet->payload.len)) {
+               !frames_send(&s->control->frames, port, packet->payload.data,
+                            packet->payload.len)) {
         refuse_packet(s, RPC_INVALID_ARGUMENT, no_port);
     }
 }
