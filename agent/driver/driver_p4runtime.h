@@ -60,8 +60,8 @@ struct driver_p4runtime_status {
 };
 struct driver_p4runtime_status driver_p4runtime_status(const struct driver *d);
 
-/* Each cell of a counter, of every device, then `end`; RC_UNREACHABLE while not up,
- * RC_CONFLICT while another such read is under way. */
+/* Each cell of a counter, of every device and part of it, then `end`; RC_UNREACHABLE
+ * while not up, RC_CONFLICT while another such read is under way. */
 struct driver_p4runtime_counters {
     void (*cell)(void *ctx, uint64_t index, uint64_t packets, uint64_t bytes);
     void (*end)(void *ctx, enum rc rc, const struct err *err);

@@ -37,16 +37,6 @@ static void fail(struct p4rt_read *r, const struct err *err)
     }
 }
 
-static int counter_of(const struct p4rt_read *r, uint32_t id)
-{
-    for (int i = 0; i < PHYS_COUNTERS; i++) {
-        if (p4rt_switch_info(r->sw)->counter_id[i] == id) {
-            return i;
-        }
-    }
-    return -1;
-}
-
 static void tell(struct stream *st, struct p4rt_entity *e)
 {
     struct p4rt_read *r = st->read;
@@ -55,7 +45,7 @@ static void tell(struct stream *st, struct p4rt_entity *e)
         e->entry.half = st->device;
         r->events->entry(r->ctx, &e->entry);
     } else if (e->kind == P4RT_COUNTER && r->events->counter) {
-        int counter = counter_of(r, e->id);
+        int counter = p4rt_info_counter(p4rt_switch_info(r->sw), e->id);
 
         if (counter >= 0) {
             r->events->counter(r->ctx, (enum phys_counter)counter, st->device, e->index,
@@ -111,9 +101,9 @@ static void on_closed(struct rpc_call *call, const struct rpc_status *status)
     free(r);
 }
 
-typedef void add_queries(struct buf *to, const struct p4rt_read *r, int arg);
+typedef void add_queries(struct buf *to, const struct p4rt_read *r, const void *arg);
 
-static void add_tables(struct buf *to, const struct p4rt_read *r, int arg)
+static void add_tables(struct buf *to, const struct p4rt_read *r, const void *arg)
 {
     (void)r;
     (void)arg;
@@ -125,7 +115,7 @@ static void add_tables(struct buf *to, const struct p4rt_read *r, int arg)
     }
 }
 
-static void add_state(struct buf *to, const struct p4rt_read *r, int arg)
+static void add_state(struct buf *to, const struct p4rt_read *r, const void *arg)
 {
     static const uint32_t rows[] = { PHYS_NC_STATE_BOOT, PHYS_NC_STATE_APPLIED };
 
@@ -142,15 +132,31 @@ static void add_state(struct buf *to, const struct p4rt_read *r, int arg)
     }
 }
 
-static void add_counter(struct buf *to, const struct p4rt_read *r, int arg)
-{
-    struct p4rt_query q = { .kind = P4RT_COUNTER };
+/* Which cells of which counter; no indexes: all. */
+struct cells {
+    enum phys_counter counter;
+    const uint32_t *index;
+    uint32_t count;
+};
 
-    q.id = p4rt_switch_info(r->sw)->counter_id[arg];
-    p4rt_read_add(to, &q);
+static void add_counter(struct buf *to, const struct p4rt_read *r, const void *arg)
+{
+    const struct cells *cells = arg;
+    const uint32_t *ids = p4rt_switch_info(r->sw)->counter_id[cells->counter];
+
+    for (unsigned part = 0; part < P4RT_COUNTER_PARTS && ids[part] != 0; part++) {
+        struct p4rt_query q = { .kind = P4RT_COUNTER, .has_index = cells->index };
+
+        q.id = ids[part];
+        for (uint32_t i = 0; i < (cells->index ? cells->count : 1); i++) {
+            q.index = cells->index ? cells->index[i] : 0;
+            p4rt_read_add(to, &q);
+        }
+    }
 }
 
-static enum rc ask(struct p4rt_read *r, unsigned device, add_queries *add, int arg)
+static enum rc ask(struct p4rt_read *r, unsigned device, add_queries *add,
+                   const void *arg)
 {
     static const struct rpc_call_ops ops = { .on_message = on_message,
                                              .on_closed = on_closed };
@@ -178,7 +184,7 @@ static enum rc ask(struct p4rt_read *r, unsigned device, add_queries *add, int a
 
 static struct p4rt_read *start(struct p4rt_switch *sw,
                                const struct p4rt_read_events *events, void *ctx,
-                               add_queries *add, int arg)
+                               add_queries *add, const void *arg)
 {
     struct p4rt_read *r = calloc(1, sizeof(*r));
 
@@ -204,19 +210,30 @@ static struct p4rt_read *start(struct p4rt_switch *sw,
 struct p4rt_read *p4rt_read_tables(struct p4rt_switch *sw,
                                    const struct p4rt_read_events *events, void *ctx)
 {
-    return start(sw, events, ctx, add_tables, 0);
+    return start(sw, events, ctx, add_tables, NULL);
 }
 
 struct p4rt_read *p4rt_read_state(struct p4rt_switch *sw,
                                   const struct p4rt_read_events *events, void *ctx)
 {
-    return start(sw, events, ctx, add_state, 0);
+    return start(sw, events, ctx, add_state, NULL);
 }
 
 struct p4rt_read *p4rt_read_counter(struct p4rt_switch *sw, enum phys_counter counter,
                                     const struct p4rt_read_events *events, void *ctx)
 {
-    return start(sw, events, ctx, add_counter, (int)counter);
+    const struct cells all = { .counter = counter };
+
+    return start(sw, events, ctx, add_counter, &all);
+}
+
+struct p4rt_read *p4rt_read_cells(struct p4rt_switch *sw, enum phys_counter counter,
+                                  const uint32_t index[], uint32_t count,
+                                  const struct p4rt_read_events *events, void *ctx)
+{
+    const struct cells some = { counter, index, count };
+
+    return start(sw, events, ctx, add_counter, &some);
 }
 
 void p4rt_read_cancel(struct p4rt_read *r)

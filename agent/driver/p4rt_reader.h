@@ -13,7 +13,8 @@ struct p4rt_read;
 struct p4rt_read_events {
     /* An entry; `half` is the device that it came from. */
     void (*entry)(void *ctx, const struct phys_entry *e);
-    /* A counter's cell; of a meter nothing is read. */
+    /* A counter's cell, once for each device and each part of it (p4rt_info.h): their
+     * sum is meant.  Of a meter nothing is read. */
     void (*counter)(void *ctx, enum phys_counter counter, uint8_t device,
                     uint64_t index, uint64_t packets, uint64_t bytes);
     /* All of it was told (RC_OK), or not.  The read is freed when it returns. */
@@ -31,6 +32,11 @@ struct p4rt_read *p4rt_read_state(struct p4rt_switch *sw,
 /* Every cell of one counter of every device. */
 struct p4rt_read *p4rt_read_counter(struct p4rt_switch *sw, enum phys_counter counter,
                                     const struct p4rt_read_events *events, void *ctx);
+
+/* Those of `index`, which is borrowed while this is called. */
+struct p4rt_read *p4rt_read_cells(struct p4rt_switch *sw, enum phys_counter counter,
+                                  const uint32_t index[], uint32_t count,
+                                  const struct p4rt_read_events *events, void *ctx);
 
 /* No event comes any more; it frees itself. */
 void p4rt_read_cancel(struct p4rt_read *r); /* null is fine */

@@ -54,11 +54,15 @@ static void say(struct hanswer *ret, enum rpc_code code, const char *message)
 static enum rpc_code cell_id(const struct p4rt_info *info,
                              const struct p4rt_entity *cell, unsigned *ret)
 {
-    bool is_meter = cell->kind == P4RT_METER;
-    const uint32_t *ids = is_meter ? info->meter_id : info->counter_id;
+    int counter;
 
-    for (unsigned i = 0; i < (is_meter ? (unsigned)PHYS_METERS : PHYS_COUNTERS); i++) {
-        if (ids[i] == cell->id) {
+    if (cell->kind == P4RT_COUNTER) {
+        counter = p4rt_info_counter(info, cell->id);
+        *ret = (unsigned)counter;
+        return counter < 0 ? RPC_NOT_FOUND : RPC_OK;
+    }
+    for (unsigned i = 0; i < PHYS_METERS; i++) {
+        if (info->meter_id[i] == cell->id) {
             *ret = i;
             return RPC_OK;
         }

@@ -105,7 +105,7 @@ static void tell_cell(const struct hserver *s, const struct hread *r, unsigned w
         cell.has_config = (cell.config.cir | cell.config.cburst | cell.config.pir |
                            cell.config.pburst) != 0;
     } else {
-        cell.id = info->counter_id[which];
+        cell.id = info->counter_id[which][0]; /* its only part, or the first */
         hswitch_get_counter(s->tables, r->half, (enum phys_counter)which, index,
                             &count);
         cell.packets = count.packets;
@@ -120,7 +120,6 @@ static bool tell_cells(const struct hserver *s, struct hread *r, struct buf *to,
 {
     const struct p4rt_info *info = &s->device[r->half].running.info;
     bool is_meter = r->query.kind == P4RT_METER;
-    const uint32_t *ids = is_meter ? info->meter_id : info->counter_id;
     uint32_t kinds = is_meter ? (uint32_t)PHYS_METERS : (uint32_t)PHYS_COUNTERS;
 
     for (unsigned turn = 0; r->cell_kind < kinds; r->cell_kind++, r->cell = 0) {
@@ -129,8 +128,10 @@ static bool tell_cells(const struct hserver *s, struct hread *r, struct buf *to,
                 ? hswitch_meter_count(s->tables, (enum phys_meter)r->cell_kind)
                 : hswitch_counter_count(s->tables, (enum phys_counter)r->cell_kind);
 
-        if (r->query.id != 0 && r->query.id != ids[r->cell_kind]) {
-            continue;
+        if (r->query.id != 0 &&
+            r->query.id != (is_meter ? info->meter_id[r->cell_kind]
+                                     : info->counter_id[r->cell_kind][0])) {
+            continue; /* further parts of a counter count nothing here */
         }
         if (r->query.has_index) {
             if (r->query.index >= count) {
@@ -155,14 +156,15 @@ static bool tell_cells(const struct hserver *s, struct hread *r, struct buf *to,
 static bool is_known(const struct hserver *s, const struct hread *r)
 {
     const struct p4rt_info *info = &s->device[r->half].running.info;
-    bool is_meter = r->query.kind == P4RT_METER;
-    const uint32_t *ids = is_meter ? info->meter_id : info->counter_id;
 
     if (r->query.kind == P4RT_TABLE || r->query.id == 0) {
         return true; /* the codec knows tables */
     }
-    for (unsigned i = 0; i < (is_meter ? (unsigned)PHYS_METERS : PHYS_COUNTERS); i++) {
-        if (ids[i] == r->query.id) {
+    if (r->query.kind == P4RT_COUNTER) {
+        return p4rt_info_counter(info, r->query.id) >= 0;
+    }
+    for (unsigned i = 0; i < PHYS_METERS; i++) {
+        if (info->meter_id[i] == r->query.id) {
             return true;
         }
     }

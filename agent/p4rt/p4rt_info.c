@@ -344,10 +344,24 @@ static enum rc take_counter(struct walk *w, const struct wire_field *f, struct e
         return broken(err);
     }
     for (unsigned i = 0; i < PHYS_COUNTERS; i++) {
-        if (text_is(got.name, phys_counter_name((enum phys_counter)i))) {
-            w->info.counter_id[i] = (uint32_t)got.value[1];
+        const char *name = phys_counter_name((enum phys_counter)i);
+        uint32_t *ids = w->info.counter_id[i];
+        unsigned part = 0;
+
+        if (!text_is(got.name, name)) {
+            continue;
+        }
+        while (part < P4RT_COUNTER_PARTS && ids[part] != 0) {
+            part++;
+        }
+        if (part == P4RT_COUNTER_PARTS) {
+            return DIFFERS(err, name, "counter %s is there more than %d times", name,
+                           P4RT_COUNTER_PARTS);
+        }
+        if (part == 0 || got.value[3] < w->info.counter_size[i]) {
             w->info.counter_size[i] = got.value[3];
         }
+        ids[part] = (uint32_t)got.value[1];
     }
     return RC_OK;
 }
@@ -447,7 +461,7 @@ static enum rc check_all_there(const struct walk *w, struct err *err)
     for (unsigned i = 0; i < PHYS_COUNTERS; i++) {
         const char *name = phys_counter_name((enum phys_counter)i);
 
-        if (w->info.counter_id[i] == 0) {
+        if (w->info.counter_id[i][0] == 0) {
             return DIFFERS(err, name, "counter %s is missing", name);
         }
     }
@@ -473,4 +487,16 @@ enum rc p4rt_info_read(const void *bytes, size_t len, const struct phys_sizes *s
         *ret = w.info;
     }
     return rc;
+}
+
+int p4rt_info_counter(const struct p4rt_info *info, uint32_t id)
+{
+    for (int i = 0; i < PHYS_COUNTERS; i++) {
+        for (unsigned part = 0; part < P4RT_COUNTER_PARTS; part++) {
+            if (id != 0 && info->counter_id[i][part] == id) {
+                return i;
+            }
+        }
+    }
+    return -1;
 }

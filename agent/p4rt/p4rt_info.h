@@ -13,14 +13,18 @@
 #include "agent/xgwh/phys.h"
 #include "proto/base/err.h"
 
+/* A program counts a thing where it sees it: TNA has no counter that two gresses share,
+ * so each that drops has a `drop_reason` of its own.  What is meant is their sum. */
+#define P4RT_COUNTER_PARTS 4
+
 /* What phys.h does not say. */
 struct p4rt_info {
     char program[64]; /* PkgInfo.name, cut; "" if there is none */
     uint64_t table_size[PHYS_TABLES];
     uint32_t meter_id[PHYS_METERS];
-    uint64_t meter_size[PHYS_METERS]; /* cells */
-    uint32_t counter_id[PHYS_COUNTERS];
-    uint64_t counter_size[PHYS_COUNTERS];
+    uint64_t meter_size[PHYS_METERS];                       /* cells */
+    uint32_t counter_id[PHYS_COUNTERS][P4RT_COUNTER_PARTS]; /* 0: no more */
+    uint64_t counter_size[PHYS_COUNTERS];                   /* the smallest part's */
     /* Of the stream's packets: the ids of the port's metadata; 0: it has none. */
     uint32_t packet_in_port, packet_out_port;
 };
@@ -31,3 +35,6 @@ struct p4rt_info {
  */
 enum rc p4rt_info_read(const void *bytes, size_t len, const struct phys_sizes *sizes,
                        struct p4rt_info *ret, struct err *err);
+
+/* Which counter one of this id is (a part of); -1: none. */
+int p4rt_info_counter(const struct p4rt_info *info, uint32_t id);

@@ -802,6 +802,27 @@ START_TEST(whatever_fails_the_end_is_what_was_wanted)
 }
 END_TEST
 
+START_TEST(drops_are_the_sum_over_the_gresses_that_drop_and_over_the_devices)
+{
+    struct bench *b = calloc(1, sizeof(*b));
+
+    rig_init(&b->rig);
+    blob_unref(b->rig.p4info);
+    b->rig.p4info = rig_program(p4info_split_drops, 3);
+    bench_open(b);
+    ck_assert_int_eq(do_write(b, 1, 5, vms(ENTRY_PUT, 100, 1, 1)), RC_OK);
+    for (unsigned device = 0; device < 2; device++) {
+        test_switch_set_counter(b->rig.sw, device, 0x12000009, 3, 1, 0);
+        test_switch_set_counter(b->rig.sw, device, P4INFO_DROP_PART(1), 3, 20, 0);
+        test_switch_set_counter(b->rig.sw, device, P4INFO_DROP_PART(2), 9, 300, 0);
+    }
+    b->d->cls->poll_totals(b->d);
+    RIG_UNTIL(&b->rig, b->totals == 1);
+    ck_assert_uint_eq(b->seen.drops, 2 * 321);
+    bench_free(b);
+}
+END_TEST
+
 static void count_cell(void *ctx, uint64_t index, uint64_t packets, uint64_t bytes)
 {
     struct bench *b = ctx;
@@ -891,6 +912,8 @@ int main(void)
     tcase_add_test(
         tc, a_configuration_of_an_agent_before_is_asked_for_again_to_become_ready);
     tcase_add_test(tc, whatever_fails_the_end_is_what_was_wanted);
+    tcase_add_test(tc,
+                   drops_are_the_sum_over_the_gresses_that_drop_and_over_the_devices);
     tcase_add_test(tc, counters_and_packets_go_through);
     return unit_run("driver_p4runtime", tc);
 }

@@ -622,7 +622,7 @@ START_TEST(counters_are_found_by_their_names_and_read_cell_by_cell)
 
     rig_init(&rig);
     client_ready(&c, &rig, 1, &plain);
-    id = p4rt_switch_info(c.sw)->counter_id[PHYS_COUNTER_DROP];
+    id = p4rt_switch_info(c.sw)->counter_id[PHYS_COUNTER_DROP][0];
     test_switch_set_counter(rig.sw, 0, id, 3, 5, 600);
     test_switch_set_counter(rig.sw, 0, id, 4, 1, 60);
     test_switch_set_counter(rig.sw, 0, id + 1, 4, 100, 100);
@@ -630,6 +630,35 @@ START_TEST(counters_are_found_by_their_names_and_read_cell_by_cell)
     RIG_UNTIL(&rig, c.ends == 1);
     ck_assert_int_eq(c.read_rc, RC_OK);
     ck_assert_uint_eq(c.counter_sum, 5 * 1000 + 600 + 3 * 7 + 1000 + 60 + 4 * 7);
+    client_fini(&c);
+    rig_fini(&rig);
+}
+END_TEST
+
+START_TEST(every_part_of_a_counter_is_read_and_of_cells_those_that_were_asked_for)
+{
+    const uint32_t index[] = { 3, 5 };
+    struct switch_rig rig;
+    struct client c;
+
+    rig_init(&rig);
+    blob_unref(rig.p4info);
+    rig.p4info = rig_program(p4info_split_drops, 3);
+    client_ready(&c, &rig, 1, &plain);
+    for (uint32_t i = 3; i < 6; i++) {
+        test_switch_set_counter(rig.sw, 0, 0x12000009, i, 1, 0);
+        test_switch_set_counter(rig.sw, 0, P4INFO_DROP_PART(1), i, 20, 0);
+        test_switch_set_counter(rig.sw, 0, P4INFO_DROP_PART(2), i, 300, 0);
+    }
+    ck_assert_ptr_nonnull(p4rt_read_counter(c.sw, PHYS_COUNTER_DROP, &read_events, &c));
+    RIG_UNTIL(&rig, c.ends == 1);
+    ck_assert_uint_eq(c.counter_sum, 3 * 321 * 1000 + 3 * 7 * (3 + 4 + 5));
+    c.counter_sum = 0;
+    ck_assert_ptr_nonnull(
+        p4rt_read_cells(c.sw, PHYS_COUNTER_DROP, index, 2, &read_events, &c));
+    RIG_UNTIL(&rig, c.ends == 2);
+    ck_assert_int_eq(c.read_rc, RC_OK);
+    ck_assert_uint_eq(c.counter_sum, 2 * 321 * 1000 + 3 * 7 * (3 + 5));
     client_fini(&c);
     rig_fini(&rig);
 }
@@ -742,6 +771,8 @@ int main(void)
     tcase_add_test(tc, one_that_is_not_primary_any_more_is_told_and_writes_nothing);
     tcase_add_test(tc, a_read_tells_every_entry_of_every_table_of_both_devices);
     tcase_add_test(tc, counters_are_found_by_their_names_and_read_cell_by_cell);
+    tcase_add_test(
+        tc, every_part_of_a_counter_is_read_and_of_cells_those_that_were_asked_for);
     tcase_add_test(tc, a_read_that_breaks_ends_once_with_the_reason);
     tcase_add_test(tc, meters_and_packets_go_through);
     tcase_add_test(tc, options_that_make_no_sense_are_refused);

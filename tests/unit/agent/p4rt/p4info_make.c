@@ -146,6 +146,27 @@ static void packets(struct arena *a, P4__Config__V1__P4Info *info)
     }
 }
 
+void p4info_split_drops(P4__Config__V1__P4Info *info, int parts)
+{
+    static char names[8][40];
+    static P4__Config__V1__Preamble preambles[8];
+    static P4__Config__V1__Counter more[8];
+    static P4__Config__V1__Counter *counters[PHYS_COUNTERS + 8];
+
+    memcpy(counters, info->counters, info->n_counters * sizeof(void *));
+    for (int i = 1; i < parts; i++) {
+        p4__config__v1__counter__init(&more[i]);
+        p4__config__v1__preamble__init(&preambles[i]);
+        snprintf(names[i], sizeof(names[i]), "Gress%d.drop_count.drop_reason", i);
+        preambles[i].id = P4INFO_DROP_PART(i);
+        preambles[i].name = names[i];
+        more[i].preamble = &preambles[i];
+        more[i].size = 256;
+        counters[info->n_counters++] = &more[i];
+    }
+    info->counters = counters;
+}
+
 void p4info_make(struct buf *to, p4info_change *change, int arg)
 {
     struct arena a = { .size = 1 << 18 };

@@ -25,11 +25,37 @@ START_TEST(the_program_of_the_physical_tables_is_taken_with_its_meters_and_count
         ck_assert_uint_eq(info.meter_size[i], 4096);
     }
     for (unsigned i = 0; i < PHYS_COUNTERS; i++) {
-        ck_assert_uint_eq(info.counter_id[i], 0x12000000 + 5 * i + 9);
+        ck_assert_uint_eq(info.counter_id[i][0], 0x12000000 + 5 * i + 9);
+        ck_assert_uint_eq(info.counter_id[i][1], 0);
         ck_assert_uint_eq(info.counter_size[i], 256);
     }
     ck_assert_uint_eq(info.packet_in_port, 1);
     ck_assert_uint_eq(info.packet_out_port, 1);
+    buf_fini(&b);
+}
+END_TEST
+
+START_TEST(counters_of_one_name_are_parts_of_one_and_no_more_than_four)
+{
+    struct buf b = BUF_INIT;
+    struct p4rt_info info = { 0 };
+    struct err err = { 0 };
+
+    p4info_make(&b, p4info_split_drops, 3);
+    ck_assert_int_eq(p4rt_info_read(b.data, b.len, NULL, &info, &err), RC_OK);
+    ck_assert_uint_eq(info.counter_id[PHYS_COUNTER_DROP][0], 0x12000009);
+    ck_assert_uint_eq(info.counter_id[PHYS_COUNTER_DROP][1], P4INFO_DROP_PART(1));
+    ck_assert_uint_eq(info.counter_id[PHYS_COUNTER_DROP][2], P4INFO_DROP_PART(2));
+    ck_assert_uint_eq(info.counter_id[PHYS_COUNTER_DROP][3], 0);
+    ck_assert_int_eq(p4rt_info_counter(&info, 0x12000009), PHYS_COUNTER_DROP);
+    ck_assert_int_eq(p4rt_info_counter(&info, P4INFO_DROP_PART(2)), PHYS_COUNTER_DROP);
+    ck_assert_int_eq(p4rt_info_counter(&info, 0x1200000e), PHYS_COUNTER_VNI);
+    ck_assert_int_eq(p4rt_info_counter(&info, 0), -1);
+    ck_assert_int_eq(p4rt_info_counter(&info, 0x12000111), -1);
+    buf_reset(&b);
+    p4info_make(&b, p4info_split_drops, 5);
+    ck_assert_int_eq(p4rt_info_read(b.data, b.len, NULL, &info, &err), RC_CONFLICT);
+    ck_assert_str_eq(err.field, "drop_reason");
     buf_fini(&b);
 }
 END_TEST
@@ -226,6 +252,7 @@ int main(void)
 
     tcase_add_test(
         tc, the_program_of_the_physical_tables_is_taken_with_its_meters_and_counters);
+    tcase_add_test(tc, counters_of_one_name_are_parts_of_one_and_no_more_than_four);
     tcase_add_loop_test(tc, one_thing_changed_is_another_program_and_is_named, 0,
                         ARRAY_LEN(changes));
     tcase_add_test(tc, a_partition_number_is_as_wide_as_the_image_needs);
