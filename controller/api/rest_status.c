@@ -124,6 +124,23 @@ static enum rc query_ip(const struct rest_request *r, const char *name, struct i
     return RC_OK;
 }
 
+/* Absent: IP_NONE. */
+static enum rc query_underlay(const struct rest_request *r, uint8_t *ret,
+                              struct err *err)
+{
+    const char *text = rest_query(r, "underlay");
+
+    *ret = IP_NONE;
+    if (text && strcmp(text, "v4") != 0 && strcmp(text, "v6") != 0) {
+        return err_field(err, RC_INVALID, "underlay", "family",
+                         "underlay '%.16s': not v4 or v6", text);
+    }
+    if (text) {
+        *ret = text[1] == '4' ? IP_V4 : IP_V6;
+    }
+    return RC_OK;
+}
+
 void rest_get_trace(struct rest_request *r)
 {
     struct trace_hop hops[TRACE_HOPS_MAX];
@@ -131,6 +148,7 @@ void rest_get_trace(struct rest_request *r)
     struct ip ip;
     struct ip src;
     uint32_t vni = 0;
+    uint8_t underlay;
     uint32_t count;
     json_t *list;
     enum rc rc = rest_query_u32(r, "vni", VNI_MIN, VNI_MAX, &vni, &err);
@@ -141,6 +159,7 @@ void rest_get_trace(struct rest_request *r)
     }
     rc = rc == RC_OK ? query_ip(r, "dst", &ip, &err) : rc;
     rc = rc == RC_OK ? query_ip(r, "src", &src, &err) : rc;
+    rc = rc == RC_OK ? query_underlay(r, &underlay, &err) : rc;
     if (rc == RC_OK && src.family != IP_NONE && src.family != ip.family) {
         rc = err_field(&err, RC_INVALID, "src", "family_mismatch",
                        "src: not of the family of dst");
@@ -149,7 +168,7 @@ void rest_get_trace(struct rest_request *r)
         rest_problem(r, &err);
         return;
     }
-    count = core_trace(core_of(r), vni, &ip, hops);
+    count = core_trace(core_of(r), vni, &ip, underlay, hops);
     list = json_array();
     for (uint32_t i = 0; i < count; i++) {
         json_array_append_new(list, hop_json(&hops[i]));

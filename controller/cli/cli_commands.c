@@ -39,6 +39,7 @@ static const struct cli_option trace_options[] = {
     { "vni", 0, "N", "The packet's VNI." },
     { "dst", 0, "IP", "Its inner destination." },
     { "src", 0, "IP", "Its inner source; the tables of today do not ask for it." },
+    { "underlay", 0, "v4|v6", "The family that it comes over [the VIP's]." },
     { NULL, 0, NULL, NULL },
 };
 

@@ -207,6 +207,7 @@ enum cli_exit cmd_trace(struct cli *cli)
     const char *vni = cli_option(cli, "vni");
     const char *dst = cli_option(cli, "dst");
     const char *src = cli_option(cli, "src");
+    const char *underlay = cli_option(cli, "underlay");
     struct buf path = BUF_INIT;
     struct cli_answer a = { 0 };
     struct err err = { 0 };
@@ -224,6 +225,9 @@ enum cli_exit cmd_trace(struct cli *cli)
     cli_http_query(&path, "dst", dst);
     if (src) {
         cli_http_query(&path, "src", src);
+    }
+    if (underlay) {
+        cli_http_query(&path, "underlay", underlay);
     }
     rc = cli_http_call(cli->http, "GET", buf_cstr(&path), NULL, &a, &err);
     buf_fini(&path);

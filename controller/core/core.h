@@ -264,5 +264,7 @@ struct trace_hop {
     char note[160];                     /* one sentence for people */
 };
 #define TRACE_HOPS_MAX 32 /* a chain of 4 VNIs, each on XGW-H and on XGW-x86 */
+/* `underlay`: the family over which the packet comes; IP_NONE: that of the VIP which
+ * steering gives. */
 uint32_t core_trace(const struct core *c, uint32_t vni, const struct ip *dst,
-                    struct trace_hop ret[TRACE_HOPS_MAX]);
+                    uint8_t underlay, struct trace_hop ret[TRACE_HOPS_MAX]);

@@ -11,7 +11,8 @@ struct trace {
     struct trace_hop *hops;
     uint32_t count;
     const struct ip *dst;
-    uint32_t arrived; /* with this VNI */
+    uint32_t arrived; /* with this VNI … */
+    uint8_t underlay; /* … over this family; XGW-H passes it on to XGW-x86 as it is */
 };
 
 static struct trace_hop *hop_add(struct trace *t, enum trace_kind kind, uint32_t vni,
@@ -92,27 +93,6 @@ static bool find_vm(const struct group *g, uint32_t vni, const struct ip *dst,
     return find(g, &e, ret);
 }
 
-static void forward(struct trace *t, uint32_t vni, const struct group *g,
-                    const struct ip *to, uint32_t out_vni, const char *what)
-{
-    const struct cluster *cluster = objects_cluster(&t->c->objects, g->name);
-    const struct ip *vip = to->family == IP_V4 ? &cluster->vip_v4 : &cluster->vip_v6;
-    struct trace_hop *hop;
-    char dst[IP_TEXT_MAX];
-    char src[IP_TEXT_MAX];
-
-    if (vip->family == IP_NONE) {
-        drop(t, vni, g, "no_vip", "the cluster has no VIP of the outer family");
-        return;
-    }
-    hop = hop_add(t, TRACE_FORWARD, out_vni, g);
-    hop->outer_dst = *to;
-    ip_print(to, dst);
-    ip_print(vip, src);
-    snprintf(hop->note, sizeof(hop->note), "to %s %s with vni %u, from %s", what, dst,
-             out_vni, src);
-}
-
 /* Where the walk goes on. */
 struct next {
     uint32_t vni;    /* 0: it is over */
@@ -143,6 +123,49 @@ static struct next fall_back(struct trace *t, uint32_t vni, struct group *g,
     return (struct next){ t->arrived, homes.of[GROUP_X86], true };
 }
 
+/* Whether XGW-H would have to change the underlay's family, which the chip cannot: it
+ * cannot compute the checksum that this needs.  Then `*ret` is where it goes on. */
+static bool is_other_family(struct trace *t, uint32_t vni, struct group *g,
+                            const struct ip *to, const char *what, struct next *ret)
+{
+    char why[80];
+
+    if (g->kind != GROUP_H || to->family == t->underlay) {
+        return false;
+    }
+    snprintf(why, sizeof(why), "the packet came over IPv%c, the %s needs IPv%c",
+             t->underlay == IP_V4 ? '4' : '6', what, to->family == IP_V4 ? '4' : '6');
+    *ret = fall_back(t, vni, g, "underlay", why);
+    return true;
+}
+
+/* To an NC or a tunnel's end. */
+static struct next forward(struct trace *t, uint32_t vni, struct group *g,
+                           const struct ip *to, uint32_t out_vni, const char *what)
+{
+    const struct cluster *cluster = objects_cluster(&t->c->objects, g->name);
+    const struct ip *vip = to->family == IP_V4 ? &cluster->vip_v4 : &cluster->vip_v6;
+    struct trace_hop *hop;
+    char dst[IP_TEXT_MAX];
+    char src[IP_TEXT_MAX];
+    struct next next;
+
+    if (is_other_family(t, vni, g, to, what, &next)) {
+        return next;
+    }
+    if (vip->family == IP_NONE) {
+        drop(t, vni, g, "no_vip", "the cluster has no VIP of the outer family");
+        return over;
+    }
+    hop = hop_add(t, TRACE_FORWARD, out_vni, g);
+    hop->outer_dst = *to;
+    ip_print(to, dst);
+    ip_print(vip, src);
+    snprintf(hop->note, sizeof(hop->note), "to %s %s with vni %u, from %s", what, dst,
+             out_vni, src);
+    return over;
+}
+
 static struct next to_vm(struct trace *t, uint32_t vni, struct group *g)
 {
     struct trace_hop *hop;
@@ -159,8 +182,7 @@ static struct next to_vm(struct trace *t, uint32_t vni, struct group *g)
     hop->entry = vm;
     ip_print(&vm.vm_nc.nc, nc);
     snprintf(hop->note, sizeof(hop->note), "the VM is on NC %s", nc);
-    forward(t, vni, g, &vm.vm_nc.nc, vni, "NC");
-    return over;
+    return forward(t, vni, g, &vm.vm_nc.nc, vni, "NC");
 }
 
 /* A derived peer leads to that tenant's steering group. */
@@ -170,13 +192,18 @@ static struct next to_peer(struct trace *t, struct trace_hop *hop, struct group 
     struct homes homes = homes_of_vni(t->c, a->vni);
     struct group *home = a->scope == SCOPE_PEER ? g : homes_steering(&homes);
     char prefix[PREFIX_TEXT_MAX];
+    struct next next;
 
     prefix_print(&hop->entry.route.dst, prefix);
     if (a->scope == SCOPE_DERIVED) {
         snprintf(hop->note, sizeof(hop->note),
                  "%s is peered with vni %u, whose home is cluster %s: sent to its VIP",
                  prefix, a->vni, home->name);
+        if (is_other_family(t, hop->vni, g, &a->endpoint, "VIP", &next)) {
+            return next;
+        }
         t->arrived = a->vni;
+        t->underlay = a->endpoint.family;
     } else {
         snprintf(hop->note, sizeof(hop->note),
                  "%s is peered with vni %u: looked up there", prefix, a->vni);
@@ -229,9 +256,8 @@ static struct next look_up(struct trace *t, uint32_t vni, struct group *g)
         return to_vm(t, vni, g);
     case SCOPE_IDC:
     case SCOPE_REGION:
-        forward(t, vni, g, &route.route.action.endpoint, route.route.action.vni,
-                scope_name(scope));
-        return over;
+        return forward(t, vni, g, &route.route.action.endpoint, route.route.action.vni,
+                       scope_name(scope));
     default:
         return to_service(t, vni, g, scope);
     }
@@ -255,8 +281,17 @@ static void walk(struct trace *t, uint32_t vni, struct group *g)
     }
 }
 
+/* Where steering sends a tenant's packets: the cluster's VIP, of IPv4 if it has both.
+ */
+static uint8_t family_of_vip(const struct core *c, const struct group *g)
+{
+    const struct cluster *cluster = objects_cluster(&c->objects, g->name);
+
+    return cluster->vip_v4.family != IP_NONE ? IP_V4 : IP_V6;
+}
+
 uint32_t core_trace(const struct core *c, uint32_t vni, const struct ip *dst,
-                    struct trace_hop ret[TRACE_HOPS_MAX])
+                    uint8_t underlay, struct trace_hop ret[TRACE_HOPS_MAX])
 {
     struct trace t = { .c = c, .hops = ret, .dst = dst, .arrived = vni };
     struct rows *tenant =
@@ -274,8 +309,10 @@ uint32_t core_trace(const struct core *c, uint32_t vni, const struct ip *dst,
     }
     hop = hop_add(&t, TRACE_TENANT, vni, g);
     entry_unpack(TABLE_TENANT, vni, &row, &hop->entry, &err);
-    snprintf(hop->note, sizeof(hop->note), "tenant '%s', home cluster %s",
-             hop->entry.tenant.name, g->name);
+    t.underlay = underlay != IP_NONE ? underlay : family_of_vip(c, g);
+    snprintf(hop->note, sizeof(hop->note),
+             "tenant '%s', home cluster %s, over IPv%c of the underlay",
+             hop->entry.tenant.name, g->name, t.underlay == IP_V4 ? '4' : '6');
     if (!is_routable(dst)) {
         drop(&t, vni, g, "inner_not_unicast", "the destination is no unicast address");
         return t.count;

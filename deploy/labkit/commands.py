@@ -127,8 +127,10 @@ def status(paths):
     return ctl(paths, "status", "-o", "json")
 
 
-def trace(paths, vni, dst, src):
-    return ctl(paths, "trace", "--vni", str(vni), "--dst", dst, "--src", src)
+def trace(paths, source, dst):
+    """Of a packet of the VM `source`, which its NC sends over its own family."""
+    return ctl(paths, "trace", "--vni", str(source.tenant.vni), "--dst", dst, "--src",
+               source.ip4, "--underlay", "v%d" % source.nc.family)
 
 
 def nodes_in_sync(status_text, names):

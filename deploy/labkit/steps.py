@@ -342,7 +342,7 @@ class Demo:
 
     def trace(self):
         a1, c1 = self.lab.vm("a1"), self.lab.vm("c1")
-        text = system.output(commands.trace(self.paths, a1.tenant.vni, c1.ip4, a1.ip4))
+        text = system.output(commands.trace(self.paths, a1, c1.ip4))
         print("\n".join("      " + line for line in text.splitlines()))
         for due in (c1.nc.ip4, a1.tenant.cluster, c1.tenant.cluster):
             if due not in text:

@@ -22,7 +22,7 @@ FALLBACK = {
     ("f1", "b1"): ((H, X1), (X1,)),     # a peer that has no home on XGW-H
     ("f1", "c1"): ((H, X2), (X2, H)),   # nor has this one, whose x86 cluster is another
 }
-# Their NCs' underlays differ in family, which a trace is not asked.
+# Their NCs' underlays differ in family.
 OTHER_FAMILY = {("g1", "g3"): ((H, X1), (H, X1))}
 
 FLOOD_PPS, FLOOD_SECONDS, FLOOD_BYTES = 3000, 4, 1000
@@ -152,11 +152,11 @@ class Front:
     def trace(self):
         """The controller's answer, without a packet, names the same nodes."""
         said = []
-        for (source, target), (there, back) in {**RESIDENT, **FALLBACK}.items():
+        for (source, target), (there, back) in {**RESIDENT, **FALLBACK, **OTHER_FAMILY}.items():
             ends = self.lab.vm(source), self.lab.vm(target)
             for (one, two), due in ((ends, there), (ends[::-1], back)):
                 hops = json.loads(system.output(commands.trace(
-                    self.demo.paths, one.tenant.vni, two.ip4, one.ip4) + ["-o", "json"]))
+                    self.demo.paths, one, two.ip4) + ["-o", "json"]))
                 path = []
                 for hop in hops["hops"]:
                     if hop.get("cluster") and hop["cluster"] not in path[-1:]:

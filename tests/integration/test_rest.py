@@ -338,6 +338,13 @@ class Entries(Case):
                          [("tenant", "h-1"), ("route", "h-1"), ("fallback", "h-1"),
                           ("route", "x86-1"), ("drop", "x86-1")])
         self.assertEqual(hops[1]["entry"]["scope"], "fallback")
+        self.expect("PUT", vm(162, "10.0.0.7"), {"nc": "172.16.5.5"})
+        for underlay, path in (("v4", ["forward"]),
+                               ("v6", ["fallback", "route", "vm_nc", "forward"])):
+            hops = self.expect("GET", "/v1/trace?vni=162&dst=10.0.0.7&underlay=%s"
+                               % underlay).json["hops"]
+            self.assertEqual([h["kind"] for h in hops[3:]], path)
+        self.assertIn("came over IPv6, the NC needs IPv4", hops[3]["note"])
         self.expect("DELETE", "/v1/nodes/h-1a")
 
     def test_digests_are_the_documented_sums(self):
@@ -583,6 +590,8 @@ class Entries(Case):
         self.refused("GET", "/v1/trace?vni=240", field="dst", rule="required")
         self.refused("GET", "/v1/trace?vni=240&dst=10.0.0.5&src=::1", field="src",
                      rule="family_mismatch")
+        self.refused("GET", "/v1/trace?vni=240&dst=10.0.0.5&underlay=6",
+                     field="underlay", rule="family")
         self.refused("GET", "/v1/trace?dst=10.0.0.5", field="vni", rule="required")
         self.refused("GET", "/v1/trace?vni=240&dst=nowhere", field="dst")
 

@@ -253,6 +253,9 @@ tenants:
         hops = self.json("trace", "--vni", 300, "--dst", "2001:db8:300::5")["hops"]
         self.assertEqual((hops[-1]["kind"], hops[-1]["outer_dst"]),
                          ("forward", "172.16.10.3"))
+        self.assertIn("over IPv6 of the underlay", self.ctl(
+            "trace", "--vni", 100, "--dst", "10.0.2.7", "--underlay", "v6").stdout)
+        self.ctl("trace", "--vni", 100, "--dst", "10.0.2.7", "--underlay", "6", code=REFUSED)
         self.ctl("trace", "--vni", 0, "--dst", "10.0.2.7", code=REFUSED)
         self.ctl("trace", "--vni", 100, code=USAGE)
 

@@ -306,13 +306,14 @@ void rig_h_cluster(struct rig *r, const char *name, const char *vip,
                    const char *backing)
 {
     struct command cmd = { .kind = COMMAND_PUT_CLUSTER, .who = "test" };
+    struct ip ip = address(vip);
     const struct core_reply *reply;
 
     rig_copy(cmd.cluster.name, name);
     rig_copy(cmd.cluster.backing, backing);
     cmd.cluster.kind = CLUSTER_XGW_H;
     cmd.cluster.active_side = 'a';
-    cmd.cluster.vip_v4 = address(vip);
+    *(ip.family == IP_V4 ? &cmd.cluster.vip_v4 : &cmd.cluster.vip_v6) = ip;
     fallback_meter_default(&cmd.cluster.fallback_meter);
     reply = rig_command(r, &cmd);
     ck_assert_msg(!reply->err.code, "%s", reply->err.msg);

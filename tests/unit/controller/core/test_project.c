@@ -182,8 +182,8 @@ END_TEST
 
 /* ---- trace ---- */
 
-static void check_trace(const struct rig *r, uint32_t vni, const char *dst,
-                        const char *want)
+static void check_trace_over(const struct rig *r, uint8_t underlay, uint32_t vni,
+                             const char *dst, const char *want)
 {
     static const char *const kinds[] = { "tenant",  "route", "vm_nc",
                                          "forward", "drop",  "fallback" };
@@ -193,7 +193,7 @@ static void check_trace(const struct rig *r, uint32_t vni, const char *dst,
     uint32_t count;
 
     ck_assert(!ip_parse(dst, strlen(dst), &ip, NULL));
-    count = core_trace(r->core, vni, &ip, hops);
+    count = core_trace(r->core, vni, &ip, underlay, hops);
     for (uint32_t i = 0; i < count; i++) {
         char outer[IP_TEXT_MAX];
 
@@ -211,6 +211,12 @@ static void check_trace(const struct rig *r, uint32_t vni, const char *dst,
         ck_assert_uint_gt(strlen(hops[i].note), 5);
     }
     ck_assert_str_eq(got, want);
+}
+
+static void check_trace(const struct rig *r, uint32_t vni, const char *dst,
+                        const char *want)
+{
+    check_trace_over(r, IP_NONE, vni, dst, want);
 }
 
 START_TEST(a_trace_tells_each_hop_and_the_reason_of_a_drop)
@@ -252,6 +258,48 @@ START_TEST(a_trace_tells_each_hop_and_the_reason_of_a_drop)
 }
 END_TEST
 
+START_TEST(what_xgw_h_cannot_send_over_the_other_family_falls_back)
+{
+    struct rig *r = region();
+
+    rig_h_cluster(r, "h1", "172.16.253.1", "c1");
+    rig_h_cluster(r, "h2", "2001:db8:16:253::1", "c2");
+    rig_must(
+        r,
+        "{\"table\":\"tenant\",\"vni\":1,\"cluster\":\"c1\",\"h_home\":\"h1\"}\n"
+        "{\"table\":\"tenant\",\"vni\":2,\"cluster\":\"c2\",\"h_home\":\"h2\"}\n"
+        "{\"table\":\"vxlan_route\",\"vni\":1,\"prefix\":\"10.1.0.0/16\","
+        "\"scope\":\"local\"}\n"
+        "{\"table\":\"vxlan_route\",\"vni\":1,\"prefix\":\"192.168.0.0/16\","
+        "\"scope\":\"idc\",\"endpoint\":\"172.16.0.9\",\"endpoint_vni\":5000}\n"
+        "{\"table\":\"vm_nc\",\"vni\":1,\"vm\":\"10.1.0.5\",\"nc\":\"172.16.1.1\"}\n"
+        "{\"table\":\"vxlan_route\",\"vni\":2,\"prefix\":\"10.2.0.0/16\","
+        "\"scope\":\"local\"}\n"
+        "{\"table\":\"vm_nc\",\"vni\":2,\"vm\":\"10.2.0.5\",\"nc\":\"172.16.1.2\"}\n");
+    rig_must(r, "{\"table\":\"vxlan_route\",\"vni\":1,\"prefix\":\"10.2.0.0/16\","
+                "\"scope\":\"peer\",\"peer_vni\":2}\n");
+    /* By the VIP that h1 has. */
+    check_trace(r, 1, "10.1.0.5",
+                "tenant:1@h1 route:1@h1 vm_nc:1@h1 forward:1@h1>172.16.1.1");
+    check_trace_over(r, IP_V4, 1, "10.1.0.5",
+                     "tenant:1@h1 route:1@h1 vm_nc:1@h1 forward:1@h1>172.16.1.1");
+    check_trace_over(r, IP_V6, 1, "10.1.0.5",
+                     "tenant:1@h1 route:1@h1 vm_nc:1@h1 fallback:1@h1 route:1@c1 "
+                     "vm_nc:1@c1 forward:1@c1>172.16.1.1");
+    check_trace_over(r, IP_V6, 1, "192.168.0.1",
+                     "tenant:1@h1 route:1@h1 fallback:1@h1 route:1@c1 "
+                     "forward:5000@c1>172.16.0.9");
+    /* c1 sends to h2's VIP, which is of IPv6; the NC behind that is not. */
+    check_trace(r, 1, "10.2.0.5",
+                "tenant:1@h1 route:1@h1 fallback:1@h1 route:1@c1 route:2@h2 vm_nc:2@h2 "
+                "fallback:2@h2 route:2@c2 vm_nc:2@c2 forward:2@c2>172.16.1.2");
+    check_trace(r, 2, "10.2.0.5",
+                "tenant:2@h2 route:2@h2 vm_nc:2@h2 fallback:2@h2 route:2@c2 vm_nc:2@c2 "
+                "forward:2@c2>172.16.1.2");
+    rig_free(r);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("project");
@@ -262,6 +310,7 @@ int main(void)
                    a_tenant_that_moves_is_whole_at_its_new_home_and_gone_from_the_old);
     tcase_add_loop_test(tc, after_any_edits_incremental_equals_recomputed, 0, 8);
     tcase_add_test(tc, a_trace_tells_each_hop_and_the_reason_of_a_drop);
+    tcase_add_test(tc, what_xgw_h_cannot_send_over_the_other_family_falls_back);
     tcase_set_timeout(tc, 60);
     return unit_run("project", tc);
 }
