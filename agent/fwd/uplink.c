@@ -1,21 +1,7 @@
 #include "agent/fwd/uplink.h"
 
+#include "agent/fwd/mix.h"
 #include "agent/fwd/wire.h"
-
-/* Odd 64-bit numbers with about half of the bits set; nothing depends on which. */
-static const uint64_t salt[4] = { UINT64_C(0x9e3779b97f4a7c15),
-                                  UINT64_C(0xbf58476d1ce4e5b9),
-                                  UINT64_C(0x94d049bb133111eb),
-                                  UINT64_C(0xd6e8feb86659fd93) };
-
-/* Both halves of the 128-bit product, so that every input bit reaches every output bit.
- */
-static inline uint64_t mix(uint64_t a, uint64_t b)
-{
-    unsigned __int128 product = (unsigned __int128)a * b;
-
-    return (uint64_t)product ^ (uint64_t)(product >> 64);
-}
 
 static bool has_ports(uint8_t proto)
 {
@@ -38,20 +24,22 @@ static uint64_t flow_hash(const struct fwd_packet *p, const struct layers *l)
     if (l->inner_family == IP_V4) {
         addresses = load_be64(ip + 12);
     } else {
-        addresses = mix(load_be64(ip + 8) ^ salt[0], load_be64(ip + 16) ^ salt[1]) ^
-                    mix(load_be64(ip + 24) ^ salt[2], load_be64(ip + 32) ^ salt[3]);
+        addresses =
+            mix(load_be64(ip + 8) ^ MIX_SALT_0, load_be64(ip + 16) ^ MIX_SALT_1) ^
+            mix(load_be64(ip + 24) ^ MIX_SALT_2, load_be64(ip + 32) ^ MIX_SALT_3);
     }
-    return mix(addresses ^ salt[0], rest ^ salt[1]);
+    return mix(addresses ^ MIX_SALT_0, rest ^ MIX_SALT_1);
 }
 
 static uint64_t ip_fold(const struct ip *ip)
 {
-    return mix(load_be64(ip->b) ^ salt[1], load_be64(ip->b + 8) ^ salt[ip->family & 3]);
+    return mix(load_be64(ip->b) ^ MIX_SALT_1,
+               load_be64(ip->b + 8) ^ (ip->family == IP_V4 ? MIX_SALT_0 : MIX_SALT_2));
 }
 
 uint64_t uplink_seed(uint16_t port, const struct ip *address, const struct ip *next_hop)
 {
-    return mix(ip_fold(address) ^ salt[2], ip_fold(next_hop) ^ salt[3] ^ port);
+    return mix(ip_fold(address) ^ MIX_SALT_2, ip_fold(next_hop) ^ MIX_SALT_3 ^ port);
 }
 
 void uplink_set_read(struct uplink_set *set, const struct fwd_config *c, uint8_t family)
@@ -87,7 +75,7 @@ unsigned uplink_pick(const struct uplink_set *set, const struct fwd_config *c,
     }
     hash = flow_hash(p, l);
     for (unsigned i = 0; i < set->count; i++) {
-        uint64_t score = mix(hash ^ c->uplink[set->index[i]].seed, salt[0]);
+        uint64_t score = mix(hash ^ c->uplink[set->index[i]].seed, MIX_SALT_0);
 
         if (score >= best) {
             best = score;
