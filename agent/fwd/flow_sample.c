@@ -1,5 +1,8 @@
 #include "agent/fwd/flow_sample.h"
 
+/* So that an interval of 10 s at 10 Mpps still has some samples. */
+#define GAP_MAX 65536u
+
 /* Marsaglia, Xorshift RNGs, 2003. */
 static uint64_t draw(struct flow_sample *s)
 {
@@ -9,16 +12,18 @@ static uint64_t draw(struct flow_sample *s)
     return s->random;
 }
 
-/* Packets between two samples: 0 to 126, of mean 63. */
-static uint32_t draw_gap(struct flow_sample *s)
+/* The next sample comes after a gap of 1 to 2 * mean - 1 packets. */
+static void draw_gap(struct flow_sample *s, uint32_t mean)
 {
-    return (uint32_t)((draw(s) >> 32) * (2 * FLOW_SAMPLE_GAP - 1) >> 32);
+    s->counts = mean;
+    s->skip = (uint32_t)((draw(s) >> 32) * (2 * (uint64_t)mean - 1) >> 32);
 }
 
 enum rc flow_sample_init(struct flow_sample *s, uint64_t seed)
 {
-    *s = (struct flow_sample){ .random = seed ? seed : 1 };
-    s->skip = draw_gap(s);
+    *s = (struct flow_sample){
+        .random = seed ? seed : 1, .counts = 1, .gap = 1, .left = FLOW_SAMPLE_BUDGET
+    };
     for (unsigned i = 0; i < 2; i++) {
         s->pair[i].flows = top_sketch_new(FLOW_SAMPLE_FLOWS);
         s->pair[i].tenants = top_sketch_new(FLOW_SAMPLE_TENANTS);
@@ -40,9 +45,9 @@ void flow_sample_fini(struct flow_sample *s)
 }
 
 static void take(const struct flow_sample_pair *to, const struct fwd_config *config,
-                 const struct fwd_packet *p)
+                 const struct fwd_packet *p, uint32_t counts)
 {
-    uint64_t bytes = (uint64_t)p->length * FLOW_SAMPLE_GAP;
+    uint64_t bytes = (uint64_t)p->length * counts;
     struct flow_key key;
     struct layers l;
 
@@ -55,15 +60,36 @@ static void take(const struct flow_sample_pair *to, const struct fwd_config *con
     top_sketch_add(to->tenants, &key, bytes);
 }
 
+/* A new interval begins with a gap that the last one would soon have come to. */
+static void begin_interval(struct flow_sample *s, uint32_t filling)
+{
+    s->filled = filling;
+    s->gap = s->gap > 4 ? s->gap / 4 : 1;
+    s->left = FLOW_SAMPLE_BUDGET;
+}
+
+static void spend(struct flow_sample *s)
+{
+    if (--s->left == 0) {
+        s->gap = s->counts < GAP_MAX ? 2 * s->counts : GAP_MAX;
+        s->left = FLOW_SAMPLE_BUDGET;
+    }
+}
+
 void flow_sample_packets(struct flow_sample *s, const struct fwd_config *config,
                          const struct fwd_packet packets[], uint32_t n)
 {
     uint32_t filling = atomic_load_explicit(&s->filling, memory_order_acquire);
     uint32_t at = s->skip;
 
+    if (filling != s->filled) {
+        begin_interval(s, filling);
+    }
     while (at < n) {
-        take(&s->pair[filling & 1], config, &packets[at]);
-        at += 1 + draw_gap(s);
+        take(&s->pair[filling], config, &packets[at], s->counts);
+        spend(s);
+        draw_gap(s, s->gap > n ? s->gap : n);
+        at += 1 + s->skip;
     }
     s->skip = at - n;
 }
@@ -74,5 +100,5 @@ struct flow_sample_pair *flow_sample_swap(struct flow_sample *s)
 
     /* What the reader did to the pair that is filled now happened before. */
     atomic_store_explicit(&s->filling, was ^ 1, memory_order_release);
-    return &s->pair[was & 1];
+    return &s->pair[was];
 }

@@ -80,6 +80,7 @@ static void on_tick(void *arg)
     }
     frames_take(&c->frames);
     control_reclaim(c);
+    top_tick(&c->top, program_now_ms());
 }
 
 /* ---- life ---- */
@@ -140,7 +141,8 @@ enum rc control_new(const struct control_config *config, struct control **ret,
     }
     c->config = *config;
     c->started_ms = program_now_ms();
-    rc = start_taps(c, err);
+    rc = top_init(&c->top, config->workers, config->worker_count, c->started_ms, err);
+    rc = rc == RC_OK ? start_taps(c, err) : rc;
     rc = rc == RC_OK ? start_frames(c, err) : rc;
     rc = rc == RC_OK ? start_server(c, err) : rc;
     if (rc != RC_OK) {
@@ -168,5 +170,6 @@ void control_free(struct control *c)
         c->retired = next;
     }
     rpc_arena_fini(&c->arena);
+    top_fini(&c->top);
     free(c);
 }

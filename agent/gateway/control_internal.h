@@ -5,6 +5,7 @@
 #include "agent/gateway/control.h"
 #include "agent/gateway/frames.h"
 #include "agent/gateway/tap.h"
+#include "agent/gateway/top.h"
 #include "proto/api/gateway.pb-c.h"
 #include "proto/rpc/program.h"
 #include "proto/rpc/rpc_pb.h"
@@ -27,6 +28,7 @@ struct control {
     struct neigh neigh;
     struct tap *taps[PORTS_MAX];
     struct retired *retired;
+    struct top top;
     uint64_t started_ms;
 };
 

@@ -24,6 +24,7 @@ struct gateway {
     struct ports ports;
     struct worker *workers;
     struct fib_reader *readers;
+    struct flow_sample *samples; /* --pipeline x86: one a worker */
     struct rte_ring *local;
     int wake_fd;
     struct program program;
@@ -77,6 +78,28 @@ static enum rc start_switch(struct gateway *g, struct err *err)
     return rc == RC_OK ? hswitch_new(&options, &g->tables, err) : rc;
 }
 
+static enum rc start_samples(struct gateway *g, struct err *err)
+{
+    enum rc rc;
+
+    g->samples = calloc(g->options.workers, sizeof(*g->samples));
+    rc = g->samples ? RC_OK : RC_NO_MEMORY;
+    for (unsigned i = 0; rc == RC_OK && i < g->options.workers; i++) {
+        rc = flow_sample_init(&g->samples[i], g->device.boot_id + i);
+    }
+    return rc ? err_set(err, rc, "no memory for %u workers' samples",
+                        g->options.workers)
+              : RC_OK;
+}
+
+static void stop_samples(struct gateway *g)
+{
+    for (unsigned i = 0; g->samples && i < g->options.workers; i++) {
+        flow_sample_fini(&g->samples[i]);
+    }
+    free(g->samples);
+}
+
 static enum rc start_workers(struct gateway *g, struct err *err)
 {
     unsigned lcore = UINT32_MAX;
@@ -98,6 +121,7 @@ static enum rc start_workers(struct gateway *g, struct err *err)
             .to_control = g->local,
             .wake_fd = g->wake_fd,
             .reader = &g->readers[i],
+            .sample = g->samples ? &g->samples[i] : NULL,
             .index = i,
             .workers = g->options.workers,
             .busy_poll = g->options.busy_poll,
@@ -166,6 +190,7 @@ static enum rc start(struct gateway *g, struct err *err)
 
     rc = rc == RC_OK ? eal_start(&g->options, specs, count, err) : rc;
     rc = rc == RC_OK && !is_h(g) ? start_device(g, err) : rc;
+    rc = rc == RC_OK && !is_h(g) ? start_samples(g, err) : rc;
     rc = rc == RC_OK ? start_loop(g, err) : rc;
     rc = rc == RC_OK ? ports_start(&g->ports, specs, count, g->options.workers,
                                    g->options.mbufs, g->options.mbuf_bytes, err)
@@ -200,6 +225,7 @@ static void stop(struct gateway *g)
     close(g->wake_fd);
     free(g->workers);
     free(g->readers);
+    stop_samples(g);
     eal_stop();
 }
 

@@ -12,6 +12,7 @@
  */
 #pragma once
 
+#include "agent/fwd/flow_sample.h"
 #include "agent/fwd/fwd.h"
 #include "agent/gateway/device.h"
 #include "agent/gateway/ports.h"
@@ -59,6 +60,7 @@ struct worker_config {
     struct rte_ring *to_control; /* frames that were LOCAL; port in mbuf->port */
     int wake_fd;                 /* eventfd: the ring is no longer empty */
     struct fib_reader *reader;   /* x86: one of an array that the control thread sums */
+    struct flow_sample *sample;  /* x86: who is heavy; null: nobody asks */
     unsigned index;
     unsigned workers; /* in all */
     bool busy_poll;

@@ -11,6 +11,9 @@ static void burst(struct worker *w, struct fwd_packet packets[], unsigned n,
         .fib = d->fib,
     };
 
+    if (view.is_ready && w->config.sample) { /* as they arrived */
+        flow_sample_burst(w->config.sample, view.config, packets, n);
+    }
     fwd_burst(&view, &w->fwd, worker_now_ns(w), packets, n, answers);
     for (unsigned i = 0; view.config && i < view.config->uplink_count; i++) {
         w->port_of[i] = view.config->uplink[i].port;

@@ -64,6 +64,7 @@ struct size {
     struct target *targets;
     struct worker *worker;
     struct fib_reader *reader;
+    struct flow_sample sample;
     double cycles[RUNS_MAX];
     double turn[RUNS_MAX];
 };
@@ -511,6 +512,10 @@ static void start_worker(struct bench *b, struct size *s)
 
     s->reader = allocate(sizeof(*s->reader));
     config.reader = s->reader;
+    if (flow_sample_init(&s->sample, 1) != RC_OK) {
+        fail("no memory for samples", NULL);
+    }
+    config.sample = &s->sample;
     s->worker = allocate(sizeof(*s->worker));
     worker_init(s->worker, &config);
     fib_reader_online(s->device.fib, s->reader);

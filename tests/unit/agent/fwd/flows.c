@@ -65,11 +65,12 @@ static bool bins_read(struct bins *b)
     return b->count > 0;
 }
 
-/* Half of the flows have one packet, and twice as long ones are half as many. */
+/* Twice as long flows are 1.6 times fewer. */
 static void bins_invent(struct bins *b)
 {
-    for (unsigned i = 0; i < 18; i++) {
-        double flows = 1u << (24 - i);
+    double flows = 1e9;
+
+    for (unsigned i = 0; i < 18; i++, flows /= 1.6) {
         double packets = 1u << i;
 
         bins_add(b, flows, flows * packets, flows * packets * (150 + 70.0 * i));

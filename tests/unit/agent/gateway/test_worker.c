@@ -1,5 +1,6 @@
 /* A worker on ring ports: what goes in is sent, answered, handed over or dropped, and
  * no buffer is lost.  One process is one DPDK, so libcheck does not fork here. */
+#include "agent/gateway/top.h"
 #include "agent/gateway/worker.h"
 
 #include <string.h>
@@ -24,6 +25,7 @@ struct rig {
     struct device device;
     struct worker *worker;
     struct fib_reader *reader;
+    struct flow_sample sample;
     int wake_fd;
 };
 
@@ -152,15 +154,17 @@ static struct rig rig_new(void)
     r.reader = aligned_alloc(64, sizeof(*r.reader));
     r.worker = aligned_alloc(64, sizeof(*r.worker));
     ck_assert_int_eq(device_init(&r.device, NULL, 1, NULL), RC_OK);
+    ck_assert_int_eq(flow_sample_init(&r.sample, 1), RC_OK);
     config.reader = r.reader;
     worker_init(r.worker, &config);
     return r;
 }
 
-/* `device` must not move any more. */
+/* `device` and `sample` must not move any more. */
 static void rig_start(struct rig *r)
 {
     r->worker->config.device = &r->device;
+    r->worker->config.sample = &r->sample;
     fib_reader_online(r->device.fib, r->reader);
 }
 
@@ -170,6 +174,7 @@ static void rig_free(struct rig *r)
     worker_fini(r->worker);
     ck_assert_uint_eq(rte_mempool_avail_count(ports.pool), BUFFERS);
     device_fini(&r->device);
+    flow_sample_fini(&r->sample);
     close(r->wake_fd);
     free(r->reader);
     free(r->worker);
@@ -376,6 +381,64 @@ START_TEST(a_ticket_is_passed_by_a_turn_and_by_sleep_alone)
 }
 END_TEST
 
+/* `n` frames of a flow, one a turn: then all of them are looked at. */
+static void send_flow(struct rig *r, uint32_t vni, const char *src, unsigned n)
+{
+    struct frame_spec s = frame_spec(4, 4);
+    uint8_t out[2048];
+
+    s.vni = vni;
+    s.inner_src = src;
+    for (unsigned i = 0; i < n; i++) {
+        feed_spec(&s);
+        ck_assert_uint_eq(worker_turn(r->worker), 1);
+        while (take_off(wire_out, out) > 0) {
+        }
+    }
+}
+
+START_TEST(the_heaviest_of_an_interval_are_told_when_it_is_over)
+{
+    enum { SIZE = 50 + 20 + 40 }; /* of frame_spec()'s frame, with its outer Ethernet */
+    struct rig r = rig_new();
+    struct top top;
+
+    configure(&r.device);
+    write_tables(&r.device);
+    rig_start(&r);
+    atomic_fetch_add(&r.worker->turns, 1); /* awake: it holds what it reads */
+    ck_assert_int_eq(top_init(&top, r.worker, 1, 1000, NULL), RC_OK);
+    send_flow(&r, 10, "10.0.0.1", 7);
+    send_flow(&r, 10, "10.0.0.2", 3);
+    send_flow(&r, 11, "10.0.0.1", 5); /* dropped, and heavy all the same */
+    top_tick(&top, 1000 + TOP_INTERVAL_MS - 1);
+    top_tick(&top, 1000 + TOP_INTERVAL_MS); /* over: swapped */
+    top_tick(&top, 1001 + TOP_INTERVAL_MS); /* but the worker may still fill it */
+    ck_assert_uint_eq(top.interval_ms, 0);
+    send_flow(&r, 12, "10.0.0.9", 1); /* of the next interval */
+    top_tick(&top, 1002 + TOP_INTERVAL_MS);
+    ck_assert_uint_eq(top.interval_ms, TOP_INTERVAL_MS);
+    ck_assert_uint_eq(top.ended_ms, 1000 + TOP_INTERVAL_MS);
+    ck_assert_uint_eq(top.bytes, 15 * (SIZE + 14));
+    ck_assert_uint_eq(top.flow_count, 3);
+    ck_assert_uint_eq(top.flows[0].bytes, 7 * (SIZE + 14));
+    ck_assert_uint_eq(top.flows[0].error, 0);
+    ck_assert_uint_eq(top.flows[1].key.vni, 11);
+    ck_assert_uint_eq(top.flows[2].key.src[3], 2);
+    ck_assert_uint_eq(top.tenant_count, 2);
+    ck_assert_uint_eq(top.tenants[0].key.vni, 10);
+    ck_assert_uint_eq(top.tenants[0].bytes, 10 * (SIZE + 14));
+    ck_assert_uint_eq(top.tenants[1].key.vni, 11);
+    top_tick(&top, 1000 + 2 * TOP_INTERVAL_MS);
+    worker_turn(r.worker);
+    top_tick(&top, 1001 + 2 * TOP_INTERVAL_MS);
+    ck_assert_uint_eq(top.tenant_count, 1); /* nothing of the first is left */
+    ck_assert_uint_eq(top.tenants[0].key.vni, 12);
+    top_fini(&top);
+    rig_free(&r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("worker");
@@ -391,6 +454,7 @@ int main(void)
     tcase_add_test(tc, every_packet_of_a_burst_can_be_answered);
     tcase_add_test(tc, a_frame_in_two_buffers_becomes_one_or_is_counted);
     tcase_add_test(tc, a_ticket_is_passed_by_a_turn_and_by_sleep_alone);
+    tcase_add_test(tc, the_heaviest_of_an_interval_are_told_when_it_is_over);
     srunner_set_fork_status(runner, CK_NOFORK);
     srunner_run_all(runner, CK_NORMAL);
     failed = srunner_ntests_failed(runner);
