@@ -33,7 +33,7 @@ static void carry_out(struct shell *s, const struct session_out *out)
                                   out->configure.config);
         break;
     case SESSION_READ:
-        s->driver->cls->read(s->driver);
+        s->driver->cls->read(s->driver, out->read.id, out->read.vni);
         break;
     case SESSION_POLL_TOTALS:
         s->driver->cls->poll_totals(s->driver);
@@ -102,18 +102,21 @@ static void on_device_done(void *ctx, const struct driver_done *done)
     step(ctx, &in);
 }
 
-static void on_device_rows(void *ctx, const uint8_t *batch, size_t len)
+static void on_device_rows(void *ctx, uint64_t read_id, const uint8_t *batch, size_t len)
 {
     struct session_in in = { .kind = SESSION_DEVICE_ROWS };
 
+    in.rows.read_id = read_id;
     in.rows.batch = batch;
     in.rows.len = len;
     step(ctx, &in);
 }
 
-static void on_device_read_end(void *ctx, enum rc rc, const struct err *err)
+static void on_device_read_end(void *ctx, uint64_t read_id, enum rc rc,
+                               const struct err *err)
 {
-    struct session_in in = { .kind = SESSION_DEVICE_READ_END, .read_rc = rc };
+    struct session_in in = { .kind = SESSION_DEVICE_READ_END,
+                             .read_end = { read_id, rc } };
 
     if (rc != RC_OK) {
         log_warn("read-back failed", "cause=\"%s\"", err->msg);

@@ -47,9 +47,9 @@ struct driver_events {
     void (*up)(void *ctx, const struct device_state *state);
     void (*down)(void *ctx, const struct err *cause); /* it redials by itself */
     void (*done)(void *ctx, const struct driver_done *done);
-    /* A read-back: runs of PUT rows, then the end. */
-    void (*rows)(void *ctx, const uint8_t *batch, size_t len);
-    void (*read_end)(void *ctx, enum rc rc, const struct err *err);
+    /* A read-back: runs of PUT rows, then the end.  `read_id` is the read's. */
+    void (*rows)(void *ctx, uint64_t read_id, const uint8_t *batch, size_t len);
+    void (*read_end)(void *ctx, uint64_t read_id, enum rc rc, const struct err *err);
     void (*totals)(void *ctx, const struct device_totals *totals);
 };
 
@@ -61,7 +61,9 @@ struct driver_class {
     void (*write)(struct driver *d, const struct driver_write *w); /* refs the blob */
     void (*configure)(struct driver *d, uint64_t id, uint64_t term,
                       struct blob *config);
-    void (*read)(struct driver *d); /* everything the device's tables hold */
+    /* What the device's tables hold, of one VNI or (0) of all.  Not answered when the
+     * device goes down meanwhile, or only then; so a new one gets a new id. */
+    void (*read)(struct driver *d, uint64_t read_id, uint32_t vni);
     void (*poll_totals)(struct driver *d);
     void (*close)(struct driver *d);
 };

@@ -21,11 +21,19 @@ struct gateway {
     struct rpc_channel *channel;
     struct event *redial;
     struct rpc_call *control; /* null while there is none */
-    struct rpc_call *reading;
+    struct reading *readings;
     struct rpc_call *counting;
     struct rpc_arena arena;
     bool is_up; /* `up` was told, `down` not yet */
     bool is_closing;
+};
+
+/* One read-back under way. */
+struct reading {
+    struct reading *next;
+    struct gateway *gateway;
+    struct rpc_call *call;
+    uint64_t id;
 };
 
 static struct gateway *gateway_of(struct rpc_call *call)
@@ -250,46 +258,60 @@ static void gateway_configure(struct driver *d, uint64_t id, uint64_t term,
 
 static void on_read_message(struct rpc_call *call, const struct rpc_msg *msg)
 {
-    struct gateway *g = gateway_of(call);
+    const struct reading *r = rpc_call_arg(call);
+    struct gateway *g = r->gateway;
     const uint8_t *rows;
     size_t len;
 
-    if (rpc_pb_find(msg->data, msg->len, FIELD_READ_ROWS, &rows, &len) == RC_OK) {
-        g->driver.events->rows(g->driver.ctx, rows, len);
+    if (!g->is_closing &&
+        rpc_pb_find(msg->data, msg->len, FIELD_READ_ROWS, &rows, &len) == RC_OK) {
+        g->driver.events->rows(g->driver.ctx, r->id, rows, len);
     }
 }
 
 static void on_read_closed(struct rpc_call *call, const struct rpc_status *status)
 {
-    struct gateway *g = gateway_of(call);
+    struct reading *r = rpc_call_arg(call);
+    struct gateway *g = r->gateway;
+    struct reading **at = &g->readings;
     struct err err = { 0 };
     enum rc rc = rpc_status_to_err(status, &err);
+    uint64_t id = r->id;
 
-    g->reading = NULL;
+    while (*at != r) {
+        at = &(*at)->next;
+    }
+    *at = r->next;
+    free(r);
     if (!g->is_closing) {
-        g->driver.events->read_end(g->driver.ctx, rc, &err);
+        g->driver.events->read_end(g->driver.ctx, id, rc, &err);
     }
 }
 
-static void gateway_read(struct driver *d)
+static void gateway_read(struct driver *d, uint64_t read_id, uint32_t vni)
 {
     static const struct rpc_call_ops ops = { .on_message = on_read_message,
                                              .on_closed = on_read_closed };
     struct gateway *g = (struct gateway *)d;
     Xgw__Gateway__V1__ReadRequest request = XGW__GATEWAY__V1__READ_REQUEST__INIT;
 
-    if (g->reading) {
-        return; /* one at a time; its end answers both */
-    }
-    if (rpc_stream(g->channel, PATH_READ, NULL, &ops, g, &g->reading) != RC_OK) {
+    struct reading *r = calloc(1, sizeof(*r));
+
+    if (!r || rpc_stream(g->channel, PATH_READ, NULL, &ops, r, &r->call) != RC_OK) {
+        free(r);
         end_control(g, "no memory to read back");
         return;
     }
-    if (rpc_pb_send(g->reading, &request.base) != RC_OK) {
-        rpc_call_cancel(g->reading, RPC_CANCELLED, "cannot ask");
+    r->gateway = g;
+    r->id = read_id;
+    r->next = g->readings;
+    g->readings = r;
+    request.vni = vni;
+    if (rpc_pb_send(r->call, &request.base) != RC_OK) {
+        rpc_call_cancel(r->call, RPC_CANCELLED, "cannot ask");
         return;
     }
-    rpc_call_close_send(g->reading);
+    rpc_call_close_send(r->call);
 }
 
 static void on_counters(const struct rpc_status *status, const struct rpc_msg *reply,
@@ -346,7 +368,7 @@ static void free_later(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     (void)what;
-    if (g->control || g->reading || g->counting) {
+    if (g->control || g->readings || g->counting) {
         struct timeval pause = { 0, 1000 };
 
         event_add(g->redial, &pause);

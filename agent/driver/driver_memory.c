@@ -20,6 +20,7 @@ struct call {
     enum rc rc;
     struct exception *exceptions;
     uint32_t exception_count;
+    uint32_t vni; /* READ; 0: all */
 };
 
 struct driver_memory {
@@ -328,15 +329,17 @@ static enum rc carry_out(struct memory_device *d, struct call *c)
 /* ---- answering ---- */
 
 /* The rows as a data plane would stream them: (VNI, table, key) order. */
-static void answer_read(struct memory_device *d, struct driver *to)
+static void answer_read(struct memory_device *d, const struct call *c,
+                        struct driver *to)
 {
+    uint32_t first = c->vni ? c->vni : VNI_MIN;
     enum rc rc = RC_OK;
     struct batch_writer w;
 
     d->counts.reads++;
     batch_writer_init(&w);
-    for (uint32_t vni = table_set_next(d->tables, VNI_MIN, ~0u);
-         rc == RC_OK && vni != 0;
+    for (uint32_t vni = table_set_next(d->tables, first, ~0u);
+         rc == RC_OK && vni != 0 && (!c->vni || vni == c->vni);
          vni = vni == VNI_MAX ? 0 : table_set_next(d->tables, vni + 1, ~0u)) {
         for (int t = 0; t < TABLE_COUNT; t++) {
             struct rows *rows = table_set_rows(d->tables, vni, (enum table_id)t);
@@ -353,7 +356,7 @@ static void answer_read(struct memory_device *d, struct driver *to)
 
             rc = b ? RC_OK : RC_NO_MEMORY;
             if (b) {
-                to->events->rows(to->ctx, b->data, b->len);
+                to->events->rows(to->ctx, c->write.id, b->data, b->len);
             }
             blob_unref(b);
         }
@@ -363,12 +366,12 @@ static void answer_read(struct memory_device *d, struct driver *to)
 
         rc = b ? RC_OK : RC_NO_MEMORY;
         if (b) {
-            to->events->rows(to->ctx, b->data, b->len);
+            to->events->rows(to->ctx, c->write.id, b->data, b->len);
         }
         blob_unref(b);
     }
     batch_writer_fini(&w);
-    to->events->read_end(to->ctx, rc, NULL);
+    to->events->read_end(to->ctx, c->write.id, rc, NULL);
 }
 
 static void answer(struct memory_device *d, struct call *c, struct driver *to)
@@ -388,7 +391,7 @@ static void answer(struct memory_device *d, struct call *c, struct driver *to)
         to->events->done(to->ctx, &done);
         break;
     case CALL_READ:
-        answer_read(d, to);
+        answer_read(d, c, to);
         break;
     case CALL_TOTALS:
         to->events->totals(to->ctx, &totals);
@@ -503,7 +506,7 @@ static void memory_open(struct driver *base)
 
 /* Out of memory is a call that is never answered: the session's timeout sees to it. */
 static void enqueue(struct driver *base, enum call_kind kind,
-                    const struct driver_write *w)
+                    const struct driver_write *w, uint32_t vni)
 {
     struct memory_device *d = memory_of(base)->device;
     struct call *c;
@@ -517,6 +520,7 @@ static void enqueue(struct driver *base, enum call_kind kind,
         return;
     }
     c->kind = kind;
+    c->vni = vni;
     if (w) {
         c->write = *w;
         blob_ref(w->ops);
@@ -529,7 +533,7 @@ static void enqueue(struct driver *base, enum call_kind kind,
 
 static void memory_write(struct driver *base, const struct driver_write *w)
 {
-    enqueue(base, CALL_WRITE, w);
+    enqueue(base, CALL_WRITE, w, 0);
 }
 
 static void memory_configure(struct driver *base, uint64_t id, uint64_t term,
@@ -537,17 +541,19 @@ static void memory_configure(struct driver *base, uint64_t id, uint64_t term,
 {
     struct driver_write w = { .id = id, .term = term, .ops = config };
 
-    enqueue(base, CALL_CONFIGURE, &w);
+    enqueue(base, CALL_CONFIGURE, &w, 0);
 }
 
-static void memory_read(struct driver *base)
+static void memory_read(struct driver *base, uint64_t read_id, uint32_t vni)
 {
-    enqueue(base, CALL_READ, NULL);
+    struct driver_write w = { .id = read_id };
+
+    enqueue(base, CALL_READ, &w, vni);
 }
 
 static void memory_poll_totals(struct driver *base)
 {
-    enqueue(base, CALL_TOTALS, NULL);
+    enqueue(base, CALL_TOTALS, NULL, 0);
 }
 
 static void memory_close(struct driver *base)

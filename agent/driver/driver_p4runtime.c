@@ -380,9 +380,9 @@ static void p4_configure(struct driver *d, uint64_t id, uint64_t term,
     add_job(of(d), &j, config);
 }
 
-static void p4_read(struct driver *d)
+static void p4_read(struct driver *d, uint64_t read_id, uint32_t vni)
 {
-    struct job j = { .kind = JOB_READ };
+    struct job j = { .kind = JOB_READ, .id = read_id, .vni = vni };
 
     add_job(of(d), &j, NULL);
 }

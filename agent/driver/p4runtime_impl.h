@@ -20,6 +20,7 @@ struct job {
     TAILQ_ENTRY(job) next;
     enum job_kind kind;
     uint64_t id, term, revision;
+    uint32_t vni; /* READ; 0: all */
     bool ready;
     struct blob *ops; /* or the configuration; null = none */
     uint64_t mark;    /* of the writer, once it is active */
@@ -105,6 +106,8 @@ void p4runtime_end_jobs(struct p4runtime *p, enum rc rc, const struct err *err);
 void p4runtime_drop_jobs(struct p4runtime *p); /* without a word */
 /* The write that was refused is over: what is missing of it are its exceptions. */
 void p4runtime_settle_refusal(struct p4runtime *p);
+/* All of xgwh to the session, as far as the read at the head asked for it. */
+enum rc p4runtime_tell_rows(struct p4runtime *p);
 void p4runtime_end_read(struct p4runtime *p, enum rc rc, const struct err *err);
 
 /* p4runtime_read.c */

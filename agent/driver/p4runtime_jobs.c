@@ -24,7 +24,7 @@ static void answer(struct p4runtime *p, struct jobs *list, struct job *j)
         p->active_count--;
     }
     if (j->kind == JOB_READ) {
-        p->driver.events->read_end(p->driver.ctx, j->rc, &j->err);
+        p->driver.events->read_end(p->driver.ctx, j->id, j->rc, &j->err);
     } else {
         if (j->rc == RC_OK) {
             done.exceptions = j->exceptions.at;
@@ -89,6 +89,32 @@ void p4runtime_end_read(struct p4runtime *p, enum rc rc, const struct err *err)
         }
         answer(p, &p->waiting, j);
     }
+}
+
+static void tell_rows(void *ctx, const uint8_t *batch, size_t len)
+{
+    struct p4runtime *p = ctx;
+    const struct job *j = TAILQ_FIRST(&p->waiting);
+    struct batch_reader r = batch_reader_of(batch, len);
+    struct batch_run run;
+
+    if (!j->vni) {
+        p->driver.events->rows(p->driver.ctx, j->id, batch, len);
+        return;
+    }
+    while (batch_next(&r, &run)) {
+        if (run.vni == j->vni) {
+            p->driver.events->rows(p->driver.ctx, j->id, run.rows - BATCH_RUN_HEADER,
+                                   run.bytes + (size_t)BATCH_RUN_HEADER);
+        }
+    }
+}
+
+enum rc p4runtime_tell_rows(struct p4runtime *p)
+{
+    const struct job *j = TAILQ_FIRST(&p->waiting);
+
+    return j && j->kind == JOB_READ ? xgwh_rows(p->xgwh, tell_rows, p) : RC_OK;
 }
 
 /* ---- giving to the writer ---- */
@@ -271,7 +297,7 @@ static bool do_read(struct p4runtime *p, struct job *j)
         return false;
     }
     if (p->is_fresh || p->no_program) {
-        enum rc rc = xgwh_rows(p->xgwh, p->driver.events->rows, p->driver.ctx);
+        enum rc rc = p4runtime_tell_rows(p);
 
         if (j == TAILQ_FIRST(&p->waiting)) {
             p4runtime_end_read(p, rc, NULL);

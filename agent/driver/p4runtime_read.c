@@ -86,7 +86,7 @@ static void end_for_session(struct p4runtime *p)
     struct err err;
 
     if (is_same_life(p) && !p->must_sweep) {
-        enum rc rc = xgwh_rows(p->xgwh, p->driver.events->rows, p->driver.ctx);
+        enum rc rc = p4runtime_tell_rows(p);
 
         p4runtime_end_read(p, rc, NULL);
         return;

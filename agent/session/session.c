@@ -63,6 +63,7 @@ void session_free(struct session *s)
     exceptions_fini(s);
     table_set_free(s->believed);
     table_set_free(s->reading);
+    table_set_free(s->audit.found);
     blob_unref(s->device_config);
     free(s);
 }
@@ -174,6 +175,7 @@ void session_refuse(struct session *s, const char *why)
 void session_start_over(struct session *s)
 {
     session_clear_inbox(s);
+    audit_drop(s);
     s->must_hello = true;
     s->awaits_assign = true;
     s->assign_deadline_ms = UINT64_MAX;
@@ -349,10 +351,10 @@ static void take_input(struct session *s, const struct session_in *in)
         device_done(s, in->done);
         break;
     case SESSION_DEVICE_ROWS:
-        device_rows(s, in->rows.batch, in->rows.len);
+        device_rows(s, in->rows.read_id, in->rows.batch, in->rows.len);
         break;
     case SESSION_DEVICE_READ_END:
-        device_read_end(s, in->read_rc);
+        device_read_end(s, in->read_end.read_id, in->read_end.rc);
         break;
     case SESSION_DEVICE_TOTALS:
         s->totals = *in->totals;

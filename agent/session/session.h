@@ -49,10 +49,14 @@ struct session_in {
         const struct device_state *state;
         const struct driver_done *done;
         struct {
+            uint64_t read_id;
             const uint8_t *batch;
             size_t len;
         } rows;
-        enum rc read_rc;
+        struct {
+            uint64_t read_id;
+            enum rc rc;
+        } read_end;
         const struct device_totals *totals;
         const struct err *cause; /* link or device down */
     };
@@ -83,6 +87,10 @@ struct session_out {
             uint64_t term;
             struct blob *config;
         } configure;
+        struct {
+            uint64_t id;
+            uint32_t vni; /* 0: all */
+        } read;
         struct {
             int level; /* enum log_level */
             char event[48];

@@ -18,6 +18,7 @@ static void start_read(struct session *s)
         return;
     }
     s->is_reading = true;
+    s->read_id = out->read.id = ++s->last_id;
     s->read_at_ms = 0;
 }
 
@@ -75,14 +76,18 @@ void device_down(struct session *s, const struct err *cause)
     session_start_over(s);
 }
 
-void device_rows(struct session *s, const uint8_t *batch, size_t len)
+void device_rows(struct session *s, uint64_t read_id, const uint8_t *batch, size_t len)
 {
     uint32_t count;
     uint32_t index;
     struct err err = { 0 };
     enum rc rc;
 
-    if (!s->is_reading || !s->reading) {
+    if (audit_is_under_way(s) && read_id == s->audit.read_id) {
+        audit_rows(s, batch, len);
+        return;
+    }
+    if (!s->is_reading || !s->reading || read_id != s->read_id) {
         return;
     }
     rc = batch_check(batch, len, false, &count, &index, &err);
@@ -97,9 +102,13 @@ void device_rows(struct session *s, const uint8_t *batch, size_t len)
     }
 }
 
-void device_read_end(struct session *s, enum rc rc)
+void device_read_end(struct session *s, uint64_t read_id, enum rc rc)
 {
-    if (!s->is_reading) {
+    if (audit_is_under_way(s) && read_id == s->audit.read_id) {
+        audit_end(s, rc);
+        return;
+    }
+    if (!s->is_reading || read_id != s->read_id) {
         return;
     }
     s->is_reading = false;
@@ -161,7 +170,7 @@ static void send_config(struct session *s)
 
 void device_pump(struct session *s)
 {
-    if (!s->is_device_up || !s->is_believed_valid) {
+    if (!s->is_device_up || !s->is_believed_valid || audit_is_under_way(s)) {
         return;
     }
     if (s->is_assigned && !s->awaits_assign) {
@@ -179,6 +188,7 @@ void device_tick(struct session *s)
     if (!s->is_device_up) {
         return;
     }
+    audit_tick(s);
     if (!s->is_believed_valid && !s->is_reading && s->read_at_ms <= s->now_ms) {
         start_read(s);
     }
@@ -218,6 +228,9 @@ uint64_t device_next_wake(const struct session *s)
     }
     if (!s->is_believed_valid && !s->is_reading) {
         at = earlier(at, s->read_at_ms);
+    }
+    if (audit_is_under_way(s)) {
+        at = earlier(at, s->audit.deadline_ms);
     }
     for (const struct flight *f = s->flights; f; f = f->next) {
         if (f->is_sent && !f->is_done && !f->is_late) {

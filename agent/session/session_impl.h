@@ -4,6 +4,7 @@
  *   session.c            stepping, and the link: dialling, HELLO, beats
  *   session_msg.c        what the controller says, and the answers to it
  *   session_device.c     the device: up, down, reading back, configuration
+ *   session_audit.c      reading one VNI back for the controller
  *   session_flight.c     batches turned into writes on their way
  *   session_answer.c     what came of those writes
  *   session_exception.c  what the device does not hold though it should
@@ -107,7 +108,16 @@ struct session {
     bool was_read;       /* at least once */
     uint64_t read_at_ms; /* a failed read-back is tried again then */
     uint32_t read_attempt;
+    uint64_t read_id;
     struct table_set *reading;
+    /* A read-back of one VNI that the controller asked for; nothing is written until it
+     * ends.  Id 0: none. */
+    struct {
+        uint64_t read_id;
+        uint64_t audit_id;
+        uint64_t deadline_ms;
+        struct table_set *found;
+    } audit;
 
     struct blob *device_config; /* as assigned; null = none */
     uint64_t config_digest;
@@ -164,14 +174,24 @@ void session_send_acks(struct session *s);
 
 void device_up(struct session *s, const struct device_state *state);
 void device_down(struct session *s, const struct err *cause);
-void device_rows(struct session *s, const uint8_t *batch, size_t len);
-void device_read_end(struct session *s, enum rc rc);
+void device_rows(struct session *s, uint64_t read_id, const uint8_t *batch, size_t len);
+void device_read_end(struct session *s, uint64_t read_id, enum rc rc);
 void device_tick(struct session *s);
 void device_read_again(struct session *s); /* believed is no longer to be trusted */
 /* Tries again, configures, writes: whatever can go to the device now. */
 void device_pump(struct session *s);
 void device_config_done(struct session *s, const struct driver_done *done);
 uint64_t device_next_wake(const struct session *s);
+
+/* ---- session_audit.c ---- */
+
+bool audit_is_under_way(const struct session *s);
+void audit_begin(struct session *s, const struct ctl_audit *a);
+void audit_rows(struct session *s, const uint8_t *batch, size_t len);
+/* Answers the controller; RC_OK: with what was found. */
+void audit_end(struct session *s, enum rc rc);
+void audit_drop(struct session *s); /* without a word */
+void audit_tick(struct session *s);
 
 /* ---- session_flight.c ---- */
 

@@ -89,8 +89,8 @@ static void enqueue(struct session *s, const struct ctl_msg *m)
     if (s->awaits_assign) {
         return; /* of a conversation that is over */
     }
-    if (m->kind == CTL_BATCH ? !is_batch_sound(s, &m->batch)
-                             : !is_query_sound(s, &m->query)) {
+    if ((m->kind == CTL_BATCH && !is_batch_sound(s, &m->batch)) ||
+        (m->kind == CTL_QUERY && !is_query_sound(s, &m->query))) {
         return;
     }
     if (s->inbox_count >= INBOX_MAX) {
@@ -122,6 +122,7 @@ void session_take_message(struct session *s, const struct ctl_msg *m)
         break;
     case CTL_QUERY:
     case CTL_BATCH:
+    case CTL_AUDIT:
         enqueue(s, m);
         break;
     case CTL_REDIRECT:
@@ -198,10 +199,10 @@ static void answer_query(struct session *s, const struct ctl_query *q)
 
 void session_work_inbox(struct session *s)
 {
-    while (s->inbox && device_has_room(s)) {
+    while (s->inbox && device_has_room(s) && !audit_is_under_way(s)) {
         struct inbox_item *i = s->inbox;
 
-        if (i->msg.kind == CTL_QUERY && !device_is_quiet(s)) {
+        if (i->msg.kind != CTL_BATCH && !device_is_quiet(s)) {
             return;
         }
         s->inbox = i->next;
@@ -211,6 +212,8 @@ void session_work_inbox(struct session *s)
         s->inbox_count--;
         if (i->msg.kind == CTL_QUERY) {
             answer_query(s, &i->msg.query);
+        } else if (i->msg.kind == CTL_AUDIT) {
+            audit_begin(s, &i->msg.audit);
         } else if (device_take_batch(s, &i->msg.batch) != RC_OK) {
             s->is_out_of_memory = true;
             device_read_again(s); /* clears the inbox */

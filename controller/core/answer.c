@@ -104,8 +104,8 @@ void queue_event(struct core *c, const struct store_event *ev)
     }
     results_commit(c, &p->command, ev->revision, p->seq, &p->reply.counts, &p->changes);
     commit_changes(c, ev->revision, p->tag, &p->changes);
-    if (p->command.kind == COMMAND_ENTRIES) {
-        checkpoint_journal(c, p->command.entries.ops ? p->command.entries.ops->len : 0);
+    if (p->command.kind == COMMAND_ENTRIES || p->ops) {
+        checkpoint_journal(c, p->ops ? p->ops->len : 0);
     }
     if (is_answered) {
         finish(c, p);

@@ -9,9 +9,7 @@
 
 static void pending_free(struct pending *p)
 {
-    if (p->command.kind == COMMAND_ENTRIES) {
-        blob_unref(p->command.entries.ops);
-    }
+    blob_unref(p->ops);
     if (p->command.kind == COMMAND_PUT_REGION) {
         free((struct region *)p->command.region);
     } else if (p->command.kind == COMMAND_PUT_POLICY) {
@@ -47,7 +45,7 @@ void queue_add(struct core *c, const struct command *cmd)
     p->command = *cmd;
     p->object.kind = COMMAND_ENTRIES;
     if (cmd->kind == COMMAND_ENTRIES) {
-        blob_ref(cmd->entries.ops);
+        p->ops = blob_ref(cmd->entries.ops);
     } else if (cmd->kind == COMMAND_PUT_REGION) {
         struct region *copy = malloc(sizeof(*copy));
 
@@ -99,7 +97,11 @@ void queue_answer(struct core *c)
         if (p->reply.err.code == RC_OK && p->reply.revision == 0) {
             set_revision(c, p);
         }
-        effect_reply(c, &p->reply);
+        if (command_is_own(&p->command)) {
+            operations_answered(c, &p->command, p->reply.err.code);
+        } else {
+            effect_reply(c, &p->reply);
+        }
         q->head = p->next;
         if (!q->head) {
             q->tail = NULL;
@@ -286,6 +288,32 @@ static void evaluate_object(struct core *c, struct pending *p)
     blob_unref(value);
 }
 
+/* An operation's record, and the rows that its step changes. */
+static void evaluate_operation(struct core *c, struct pending *p)
+{
+    struct object_change ch = { .kind = COMMAND_ENTRIES };
+    struct blob *value = NULL;
+    enum rc rc = operation_evaluate(c, p, &ch, &value);
+
+    rc = rc ? rc : batch_evaluate(c, p);
+    if (rc || p->command.dry_run) {
+        pending_take_back(c, p);
+        object_change_fini(&ch);
+        blob_unref(value);
+        return;
+    }
+    p->object = ch;
+    core_must(objects_apply(&c->tip_objects, &ch, REVISION_IN_FLIGHT));
+    if (pending_submit(c, p, value)) {
+        pending_take_back(c, p);
+        object_change_fini(&p->object);
+        queue_undo(c, p); /* makes the tip's objects anew */
+    } else {
+        overlay_add(c, &p->changes, p->tag);
+    }
+    blob_unref(value);
+}
+
 bool queue_work(struct core *c)
 {
     struct pending *p;
@@ -299,6 +327,8 @@ bool queue_work(struct core *c)
     if (!is_repeat(c, p)) {
         if (p->command.kind == COMMAND_ENTRIES) {
             evaluate_entries(c, p);
+        } else if (command_is_operation(&p->command)) {
+            evaluate_operation(c, p);
         } else {
             evaluate_object(c, p);
         }

@@ -91,6 +91,7 @@ void commit_changes(struct core *c, uint64_t revision, uint64_t tag,
         commit_change(c, revision, tag, &l->at[i]);
     }
     project_changes(c, revision, l);
+    operations_note(c);
 }
 
 static bool same_vips(const struct cluster *a, const struct cluster *b)
@@ -103,11 +104,16 @@ void commit_object(struct core *c, uint64_t revision, const struct object_change
 {
     const struct cluster *old = NULL;
     struct cluster before = { 0 };
+    struct operation was = { .state = OPERATION_DONE };
 
     c->revision = revision;
     if (ch->kind == COMMAND_PUT_CLUSTER) {
         old = objects_cluster(&c->objects, ch->cluster.name);
         before = old ? *old : before;
+    }
+    if (ch->kind == COMMAND_STEP &&
+        objects_operation(&c->objects, object_change_name(ch))) {
+        was = *objects_operation(&c->objects, object_change_name(ch));
     }
     core_must(objects_apply(&c->objects, ch, revision));
     switch (ch->kind) {
@@ -130,6 +136,16 @@ void commit_object(struct core *c, uint64_t revision, const struct object_change
     case COMMAND_PUT_POLICY:
         project_policy(c, revision);
         break;
+    case COMMAND_MOVE:
+    case COMMAND_STEP:
+        project_move(c, revision, &was, ch->operation);
+        operations_committed(c, ch->operation);
+        return;
+    case COMMAND_CANCEL:
+        operations_note(c);
+        return;
+    case COMMAND_FORGET:
+        return;
     default:
         break;
     }
@@ -197,6 +213,13 @@ static bool foreign_object(const struct store_kv *kv, struct object_change *ret)
         if (kv->value) {
             return !node_unpack(kv->value->data, kv->value->len, &ret->node, &err);
         }
+    } else if (strncmp(text, "/o/operation/", 13) == 0) {
+        ret->kind = kv->value ? COMMAND_STEP : COMMAND_FORGET;
+        if (kv->value) {
+            ret->operation = core_need(calloc(1, sizeof(*ret->operation)));
+            return !operation_unpack(kv->value->data, kv->value->len, ret->operation,
+                                     &err);
+        }
     } else {
         return false;
     }
@@ -204,9 +227,19 @@ static bool foreign_object(const struct store_kv *kv, struct object_change *ret)
     return true;
 }
 
-void commit_foreign(struct core *c, const struct store_event *ev)
+static void foreign_put(struct core *c, uint64_t revision, const struct store_kv *kv)
 {
     struct object_change ch;
+
+    if (foreign_object(kv, &ch)) {
+        core_must(objects_apply(&c->tip_objects, &ch, revision));
+        commit_object(c, revision, &ch);
+    }
+    object_change_fini(&ch);
+}
+
+void commit_foreign(struct core *c, const struct store_event *ev)
+{
     struct err err;
     uint64_t seq;
 
@@ -216,6 +249,12 @@ void commit_foreign(struct core *c, const struct store_event *ev)
         c->queue.is_draining = c->queue.answers > 0;
     }
     c->revision = ev->revision;
+    /* Objects first, as we do ourselves: a step of a move says where its rows stay. */
+    for (uint32_t i = 0; i < ev->kv_count; i++) {
+        if (record_kind(&ev->kvs[i].key) == 'o') {
+            foreign_put(c, ev->revision, &ev->kvs[i]);
+        }
+    }
     for (uint32_t i = 0; i < ev->kv_count && c->phase != PHASE_DEPOSED; i++) {
         const struct store_kv *kv = &ev->kvs[i];
 
@@ -224,13 +263,6 @@ void commit_foreign(struct core *c, const struct store_event *ev)
             if (record_is_journal(kv, &seq)) {
                 foreign_journal(c, ev->revision, kv, seq);
             }
-            break;
-        case 'o':
-            if (foreign_object(kv, &ch)) {
-                core_must(objects_apply(&c->tip_objects, &ch, ev->revision));
-                commit_object(c, ev->revision, &ch);
-            }
-            object_change_fini(&ch);
             break;
         case 'r':
         case 'i':

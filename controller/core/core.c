@@ -59,6 +59,7 @@ void core_free(struct core *c)
     devices_fini(c);
     groups_fini(c);
     suggest_fini(c);
+    operations_fini(c);
     activity_fini(&c->activity);
     results_fini(&c->results);
     checkpoint_fini(c);
@@ -174,6 +175,7 @@ void core_depose(struct core *c, const char *why)
     queue_fail_all(c, RC_UNREACHABLE, c->failure.msg);
     waits_fail_all(c, RC_UNREACHABLE, c->failure.msg);
     suggest_fail_all(c, RC_UNREACHABLE, c->failure.msg);
+    operations_fini(c);
     for (const struct session *s = c->sessions; s; s = s->next) {
         effect_close(c, s->id, RC_UNREACHABLE, "%s", c->failure.msg);
     }
@@ -251,9 +253,9 @@ static void store_event(struct core *c, const struct store_event *ev)
 /* One slice of what is to be done, each kind in its turn. */
 static void work(struct core *c)
 {
-    static bool (*const slices[])(struct core *) = { queue_work, sessions_pump,
+    static bool (*const slices[])(struct core *) = { queue_work,      sessions_pump,
                                                      checkpoint_work, project_work,
-                                                     suggest_work };
+                                                     suggest_work,    operations_work };
     enum { SLICES = sizeof(slices) / sizeof(slices[0]) };
 
     for (unsigned i = 0; i < SLICES; i++) {
@@ -277,6 +279,7 @@ static void command(struct core *c, const struct command *cmd)
 static void tick(struct core *c)
 {
     sessions_tick(c);
+    operations_tick(c);
     if (c->queue.probe_at_ms && c->queue.probe_at_ms <= c->now_ms) {
         queue_probe(c);
     }
@@ -333,16 +336,18 @@ void core_step(struct core *c, uint64_t now_ms, uint64_t unix_ms,
 bool core_has_work(const struct core *c)
 {
     return queue_has_work(c) || (c->phase == PHASE_SERVING && sessions_have_work(c)) ||
-           checkpoint_has_work(c) || project_has_work(c) || suggest_has_work(c);
+           checkpoint_has_work(c) || project_has_work(c) || suggest_has_work(c) ||
+           operations_have_work(c);
 }
 
 uint64_t core_next_wake(const struct core *c)
 {
     uint64_t wakes[] = { sessions_wake(c), waits_wake(c), checkpoint_wake(c),
+                         operations_wake(c),
                          c->queue.probe_at_ms ? c->queue.probe_at_ms : UINT64_MAX };
     uint64_t wake = UINT64_MAX;
 
-    for (unsigned i = 0; i < 4; i++) {
+    for (unsigned i = 0; i < sizeof(wakes) / sizeof(wakes[0]); i++) {
         wake = wakes[i] < wake ? wakes[i] : wake;
     }
     return wake;

@@ -18,6 +18,7 @@
  */
 #pragma once
 
+#include "controller/lifecycle/move.h"
 #include "controller/store/store.h"
 #include "proto/model/agent_msg.h"
 #include "proto/model/object.h"
@@ -52,6 +53,10 @@ enum command_kind {
     COMMAND_PUT_NODE,
     COMMAND_DELETE_NODE,
     COMMAND_PUT_POLICY,
+    COMMAND_MOVE,    /* begins one; the reply names the operation */
+    COMMAND_CANCEL,  /* an operation, where it can still be taken back */
+    COMMAND_STEP,    /* the core's own: an operation's next step */
+    COMMAND_FORGET,  /* the core's own: of an old operation */
     COMMAND_WAIT,    /* answer when `wait.revision` is applied */
     COMMAND_SUGGEST, /* answer when the advice of suggest.h is made */
 };
@@ -79,7 +84,19 @@ struct command {
         const struct policy *policy; /* the same */
         struct cluster cluster;
         struct node node;
-        char name[64]; /* deletes */
+        char name[64]; /* deletes; the operation of CANCEL */
+        struct {
+            uint32_t vni;
+            struct home to; /* x86: may be left out where `h` is named */
+            uint32_t drain_ms;
+            bool ignores_steering;
+        } move;
+        struct {
+            char id[OPERATION_ID_MAX + 1];
+            uint8_t from; /* the step that is over */
+            enum move_verdict verdict;
+            char text[OPERATION_TEXT_MAX + 1];
+        } step;
         struct {
             uint64_t revision;
             char cluster[CLUSTER_NAME_MAX + 1]; /* "" = all */
@@ -148,7 +165,8 @@ struct core_reply {
     uint32_t bad_index; /* ENTRIES: the entry that broke the rule; UINT32_MAX = none */
     uint64_t revision;  /* of the change */
     struct rows_change counts;
-    bool repeated;     /* the request id was seen before: the first result */
+    bool repeated; /* the request id was seen before: the first result */
+    char operation[OPERATION_ID_MAX + 1]; /* MOVE */
     bool applied;      /* every online node of every group it touches has it */
     char missing[512]; /* WAIT at its deadline: nodes that have not, comma-separated */
 };
@@ -244,6 +262,12 @@ struct node_status {
 };
 enum rc core_node_status(const struct core *c, const char *node,
                          struct node_status *ret);
+
+/* Operations in the order of their making; null behind the last. */
+const struct operation *core_operation_at(const struct core *c, uint32_t index);
+const struct operation *core_operation_find(const struct core *c, const char *id);
+/* What a running operation waits for: one sentence, "" when that is not known yet. */
+const char *core_operation_waits(const struct core *c, const char *id);
 
 /* What happens to a packet, hop by hop.  Pure. */
 enum trace_kind {

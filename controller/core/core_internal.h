@@ -78,6 +78,10 @@ struct objects {
     struct node *nodes;
     uint64_t *node_revisions;
     uint32_t node_count;
+    struct operation *operations;
+    uint64_t *operation_revisions;
+    uint32_t operation_count;
+    struct map moves; /* VNI → a: the number of its running move */
 };
 
 #define REVISION_IN_FLIGHT UINT64_MAX
@@ -89,6 +93,7 @@ struct object_change {
         struct policy *policy; /* owned */
         struct cluster cluster;
         struct node node;
+        struct operation *operation; /* owned */
         char name[64];
     };
 };
@@ -177,6 +182,7 @@ struct pending {
     uint64_t tag;
     uint64_t seq;
     struct core_reply reply;
+    struct blob *ops; /* rows to change: of ENTRIES, and of some steps; null: none */
     struct change_list changes;
     struct object_change object;
 };
@@ -255,6 +261,56 @@ void overlay_clear(struct core *c);
 /* Committed rows, borrowed. */
 struct rows *committed_rows(const struct core *c, uint32_t vni, enum table_id table);
 
+struct session;
+
+/* ---- operations.c: long work, its steps and its gates ---- */
+
+/* The running move of a VNI; null: none. */
+const struct operation *objects_move(const struct objects *o, uint32_t vni);
+/* Some running move goes from or to the cluster. */
+bool objects_move_needs(const struct objects *o, const char *cluster);
+const struct operation *objects_operation(const struct objects *o, const char *id);
+/* Keeps `moves` in step with the operation; false: no memory. */
+bool objects_note_operation(struct objects *o, const struct operation *op);
+bool command_is_operation(const struct command *cmd);
+bool command_is_own(const struct command *cmd); /* nobody waits for its answer */
+/* Checks the command against the tip; fills the change, the rows that go with it
+ * (`p->ops`) and the stored form. */
+enum rc operation_evaluate(struct core *c, struct pending *p, struct object_change *ret,
+                           struct blob **ret_value);
+void operations_committed(struct core *c, const struct operation *op);
+/* The core's own command was answered. */
+void operations_answered(struct core *c, const struct command *cmd, enum rc rc);
+void operations_note(struct core *c); /* something they may wait for happened */
+bool operations_work(struct core *c);
+bool operations_have_work(const struct core *c);
+uint64_t operations_wake(const struct core *c);
+void operations_tick(struct core *c);
+void operations_fini(struct core *c);
+
+/* ---- moves.c: the facts that a move waits for ---- */
+
+/* What this process knows of a running operation. */
+struct run {
+    struct run *next;
+    char id[OPERATION_ID_MAX + 1];
+    uint8_t step;            /* that the rest is of */
+    uint64_t began_ms;       /* that step, or the process */
+    uint64_t since_revision; /* by then it was committed */
+    bool is_writing;         /* its next step is on its way to the store */
+    uint64_t retry_ms;       /* after a step that the store did not take */
+    struct audit_ask *asks;  /* of the gate; one a node */
+    uint32_t ask_count;
+    char waits[OPERATION_TEXT_MAX + 1];
+};
+void move_facts_of(struct core *c, const struct operation *o, struct run *r,
+                   struct move_facts *ret, char why[OPERATION_TEXT_MAX + 1]);
+void run_clear_gate(struct run *r);
+/* The node says HELLO: it does not know of what it was asked before. */
+void moves_forget_asks(struct core *c, const char *node);
+/* A node's answer to what it was asked at a gate. */
+void moves_audit(struct core *c, const struct session *s, const struct agent_audit *a);
+
 /* ---- results.c: request ids, imports, freed VNIs ---- */
 
 struct request {
@@ -297,8 +353,6 @@ bool command_is_import(const struct command *cmd);
 
 /* ---- groups.c ---- */
 
-struct session;
-
 enum group_kind { GROUP_X86, GROUP_H, GROUP_KINDS };
 
 struct group {
@@ -324,6 +378,19 @@ void groups_fini(struct core *c);
 /* Committed. */
 struct homes homes_of_vni(const struct core *c, uint32_t vni);
 struct homes homes_of_tenant(const struct core *c, const struct rows *tenant);
+/* The groups that hold a tenant's rows: its homes, and those of a move. */
+struct holders {
+    struct group *at[2 * GROUP_KINDS];
+    unsigned count;
+};
+/* Null `tenant`: none. */
+struct holders holders_of(const struct core *c, uint32_t vni,
+                          const struct rows *tenant);
+/* The homes, and `also` (null: none) beside them. */
+struct holders holders_beside(const struct core *c, const struct rows *tenant,
+                              const struct home *also);
+struct holders holders_of_vni(const struct core *c, uint32_t vni);
+bool holders_have(const struct holders *h, const struct group *g);
 /* Where others send this tenant's traffic: the XGW-H home, else the x86 one. */
 struct group *homes_steering(const struct homes *h);
 
@@ -332,6 +399,9 @@ struct group *homes_steering(const struct homes *h);
 void project_changes(struct core *c, uint64_t revision, const struct change_list *l);
 /* The cluster's addresses changed: all that peers to its tenants is derived again. */
 void project_cluster(struct core *c, uint64_t revision, struct group *g);
+/* A move went from `before` to `after` (null: there was none). */
+void project_move(struct core *c, uint64_t revision, const struct operation *before,
+                  const struct operation *after);
 /* The policy changed: every tenant of XGW-H is projected again, in slices. */
 void project_policy(struct core *c, uint64_t revision);
 bool project_work(struct core *c);
@@ -585,6 +655,11 @@ struct core {
     struct session *pump_next;
     bool pump_is_idle;
     struct wait *waits;
+    struct run *runs; /* one for each running operation */
+    bool operations_are_idle;
+    bool is_forgetting; /* an old operation */
+    uint64_t last_ask;
+    uint64_t operations_at_ms; /* looked at again then */
 
     struct queue queue;
     struct results results;

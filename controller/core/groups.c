@@ -115,6 +115,51 @@ struct homes homes_of_vni(const struct core *c, uint32_t vni)
     return homes_of_tenant(c, committed_rows(c, vni, TABLE_TENANT));
 }
 
+static void holders_add(struct holders *h, struct group *g)
+{
+    if (g && !holders_have(h, g)) {
+        h->at[h->count++] = g;
+    }
+}
+
+bool holders_have(const struct holders *h, const struct group *g)
+{
+    for (unsigned i = 0; i < h->count; i++) {
+        if (h->at[i] == g) {
+            return true;
+        }
+    }
+    return false;
+}
+
+struct holders holders_beside(const struct core *c, const struct rows *tenant,
+                              const struct home *also)
+{
+    struct homes homes = homes_of_tenant(c, tenant);
+    struct holders h = { 0 };
+
+    for (unsigned k = 0; k < GROUP_KINDS; k++) {
+        holders_add(&h, homes.of[k]);
+    }
+    if (also) {
+        holders_add(&h, group_find(c, also->x86));
+        holders_add(&h, also->h[0] ? group_find(c, also->h) : NULL);
+    }
+    return h;
+}
+
+struct holders holders_of(const struct core *c, uint32_t vni, const struct rows *tenant)
+{
+    const struct operation *move = tenant ? objects_move(&c->objects, vni) : NULL;
+
+    return holders_beside(c, tenant, move ? move_also(move) : NULL);
+}
+
+struct holders holders_of_vni(const struct core *c, uint32_t vni)
+{
+    return holders_of(c, vni, committed_rows(c, vni, TABLE_TENANT));
+}
+
 struct group *homes_steering(const struct homes *h)
 {
     return h->of[GROUP_H] ? h->of[GROUP_H] : h->of[GROUP_X86];

@@ -288,6 +288,7 @@ void load_ready(struct core *c, uint64_t revision)
         fail(c, &err);
         return;
     }
+    operations_note(c);
     activity_start(&c->activity, c->now_ms);
     project_all(c);
     c->phase = PHASE_STARTING;

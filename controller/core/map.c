@@ -1,6 +1,7 @@
 #include "controller/core/map.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* splitmix64's finalizer: neighbouring VNIs land far apart. */
 static uint32_t home_slot(const struct map *m, uint64_t key)
@@ -56,6 +57,21 @@ static bool map_grow(struct map *m)
     }
     free(m->slots);
     *m = grown;
+    return true;
+}
+
+bool map_copy(const struct map *from, struct map *ret)
+{
+    struct map copy = *from;
+
+    if (from->cap > 0) {
+        copy.slots = malloc(from->cap * sizeof(*copy.slots));
+        if (!copy.slots) {
+            return false;
+        }
+        memcpy(copy.slots, from->slots, from->cap * sizeof(*copy.slots));
+    }
+    *ret = copy;
     return true;
 }
 

@@ -28,6 +28,9 @@ void map_fini(struct map *m); /* frees the slots, not what they refer to */
 
 struct map_slot *map_find(const struct map *m, uint64_t key); /* null: not there */
 
+/* False: no memory. */
+bool map_copy(const struct map *from, struct map *ret);
+
 /* Finds `key` or adds it with zero words.  Null: no memory.  Slots move. */
 struct map_slot *map_add(struct map *m, uint64_t key);
 

@@ -5,6 +5,8 @@ static const char *const kinds[] = {
     [COMMAND_PUT_REGION] = "region",      [COMMAND_PUT_CLUSTER] = "cluster",
     [COMMAND_DELETE_CLUSTER] = "cluster", [COMMAND_PUT_NODE] = "node",
     [COMMAND_DELETE_NODE] = "node",       [COMMAND_PUT_POLICY] = "policy",
+    [COMMAND_MOVE] = "operation",         [COMMAND_CANCEL] = "operation",
+    [COMMAND_STEP] = "operation",         [COMMAND_FORGET] = "operation",
 };
 
 const char *object_kind(enum command_kind kind)
@@ -19,8 +21,13 @@ const char *object_change_name(const struct object_change *ch)
         return ch->cluster.name;
     case COMMAND_PUT_NODE:
         return ch->node.name;
+    case COMMAND_MOVE:
+    case COMMAND_CANCEL:
+    case COMMAND_STEP:
+        return ch->operation->id;
     case COMMAND_DELETE_CLUSTER:
     case COMMAND_DELETE_NODE:
+    case COMMAND_FORGET:
         return ch->name;
     default:
         return "";
@@ -33,6 +40,9 @@ void object_change_fini(struct object_change *ch)
         free(ch->region);
     } else if (ch->kind == COMMAND_PUT_POLICY) {
         free(ch->policy);
+    } else if (ch->kind == COMMAND_MOVE || ch->kind == COMMAND_CANCEL ||
+               ch->kind == COMMAND_STEP) {
+        free(ch->operation);
     }
     ch->kind = COMMAND_ENTRIES;
 }
@@ -43,6 +53,9 @@ void objects_fini(struct objects *o)
     free(o->cluster_revisions);
     free(o->nodes);
     free(o->node_revisions);
+    free(o->operations);
+    free(o->operation_revisions);
+    map_fini(&o->moves);
     *o = (struct objects){ 0 };
 }
 
@@ -64,7 +77,11 @@ bool objects_copy(const struct objects *from, struct objects *ret)
     o.cluster_revisions = copy_array(from->cluster_revisions, o.cluster_count, 8);
     o.nodes = copy_array(from->nodes, o.node_count, sizeof(*o.nodes));
     o.node_revisions = copy_array(from->node_revisions, o.node_count, 8);
-    if (!o.clusters || !o.cluster_revisions || !o.nodes || !o.node_revisions) {
+    o.operations =
+        copy_array(from->operations, o.operation_count, sizeof(*o.operations));
+    o.operation_revisions = copy_array(from->operation_revisions, o.operation_count, 8);
+    if (!o.clusters || !o.cluster_revisions || !o.nodes || !o.node_revisions ||
+        !o.operations || !o.operation_revisions || !map_copy(&from->moves, &o.moves)) {
         objects_fini(&o);
         return false;
     }
@@ -72,7 +89,8 @@ bool objects_copy(const struct objects *from, struct objects *ret)
     return true;
 }
 
-static_assert(offsetof(struct cluster, name) == 0 && offsetof(struct node, name) == 0,
+static_assert(offsetof(struct cluster, name) == 0 && offsetof(struct node, name) == 0 &&
+                  offsetof(struct operation, id) == 0,
               "an object begins with its name");
 
 static const char *object_name(const void *object)
@@ -112,6 +130,19 @@ const struct node *objects_node(const struct objects *o, const char *name)
     return found ? &o->nodes[at] : NULL;
 }
 
+static uint32_t operation_search(const struct objects *o, const char *id, bool *found)
+{
+    return search(o->operations, o->operation_count, sizeof(*o->operations), id, found);
+}
+
+const struct operation *objects_operation(const struct objects *o, const char *id)
+{
+    bool found;
+    uint32_t at = operation_search(o, id, &found);
+
+    return found ? &o->operations[at] : NULL;
+}
+
 uint64_t objects_revision(const struct objects *o, const char *kind, const char *name)
 {
     bool found;
@@ -126,6 +157,10 @@ uint64_t objects_revision(const struct objects *o, const char *kind, const char 
     if (strcmp(kind, "cluster") == 0) {
         at = cluster_search(o, name, &found);
         return found ? o->cluster_revisions[at] : 0;
+    }
+    if (strcmp(kind, "operation") == 0) {
+        at = operation_search(o, name, &found);
+        return found ? o->operation_revisions[at] : 0;
     }
     at = node_search(o, name, &found);
     return found ? o->node_revisions[at] : 0;
@@ -204,6 +239,18 @@ bool objects_apply(struct objects *o, const struct object_change *ch, uint64_t r
                            ch->kind == COMMAND_PUT_NODE ? &ch->node : NULL, revision);
         o->nodes = array;
         break;
+    case COMMAND_MOVE:
+    case COMMAND_CANCEL:
+    case COMMAND_STEP:
+    case COMMAND_FORGET:
+        array = o->operations;
+        done = array_apply(&array, &o->operation_revisions, &o->operation_count,
+                           sizeof(*o->operations), object_change_name(ch),
+                           ch->kind == COMMAND_FORGET ? NULL : ch->operation, revision);
+        o->operations = array;
+        done = done &&
+               (ch->kind == COMMAND_FORGET || objects_note_operation(o, ch->operation));
+        break;
     default:
         break;
     }
@@ -270,6 +317,11 @@ static enum rc check_backing(const struct core *c, const struct cluster *x,
                          "cluster %s: there is no x86 cluster '%s'", x->name,
                          x->backing);
     }
+    if (old && strcmp(old->backing, x->backing) != 0 &&
+        objects_move_needs(&c->tip_objects, x->name)) {
+        return err_field(err, RC_CONFLICT, "backing", "cluster_in_use",
+                         "cluster %s: a tenant is moving from it or to it", x->name);
+    }
     if (old && strcmp(old->backing, x->backing) != 0 && slot && slot->a > 0) {
         return err_field(err, RC_CONFLICT, "backing", "cluster_in_use",
                          "cluster %s: it is the home of %llu tenants, whose x86 home "
@@ -335,6 +387,10 @@ static enum rc check_delete_cluster(const struct core *c, const char *name,
         return err_field(err, RC_CONFLICT, "name", "cluster_in_use",
                          "cluster %s is the home of %llu tenants", name,
                          (unsigned long long)slot->a);
+    }
+    if (objects_move_needs(o, name)) {
+        return err_field(err, RC_CONFLICT, "name", "cluster_in_use",
+                         "cluster %s: a tenant is moving from it or to it", name);
     }
     for (uint32_t i = 0; i < o->cluster_count; i++) {
         if (strcmp(o->clusters[i].backing, name) == 0) {
@@ -506,6 +562,10 @@ enum rc object_load(struct core *c, const struct store_kv *kv, struct err *err)
     } else if (strncmp(text, "/o/node/", 8) == 0) {
         ch.kind = COMMAND_PUT_NODE;
         rc = node_unpack(v->data, v->len, &ch.node, err);
+    } else if (strncmp(text, "/o/operation/", 13) == 0) {
+        ch.kind = COMMAND_STEP;
+        ch.operation = core_need(calloc(1, sizeof(*ch.operation)));
+        rc = operation_unpack(v->data, v->len, ch.operation, err);
     } else {
         rc = err_set(err, RC_INVALID, "unknown kind of object");
     }

@@ -302,18 +302,26 @@ static void project_tables(struct core *c, struct group *g, uint32_t vni, uint32
     apply_step(g, vni, &s);
 }
 
-static void project_tenant(struct core *c, uint32_t vni, struct group *before,
-                           struct group *after)
+/* The tenant's rows stood in `before` and now do in `after`: they come before they go.
+ * Those that stay are looked at again where the tenant itself changed. */
+static void project_tenant(struct core *c, uint32_t vni, const struct holders *before,
+                           const struct holders *after, bool has_changed)
 {
-    struct step gone;
+    for (unsigned i = 0; i < after->count; i++) {
+        struct group *g = after->at[i];
+        bool is_new = !holders_have(before, g);
 
-    if (after) {
-        after->has_gained = after->has_gained || before != after;
-        project_tables(c, after, vni, UINT32_MAX, NULL);
+        g->has_gained = g->has_gained || is_new;
+        if (is_new || has_changed) {
+            project_tables(c, g, vni, UINT32_MAX, NULL);
+        }
     }
-    if (before && before != after) {
-        gone = (struct step){ .mask = kind_tables[before->kind] };
-        apply_step(before, vni, &gone);
+    for (unsigned i = 0; i < before->count; i++) {
+        if (!holders_have(after, before->at[i])) {
+            struct step gone = { .mask = kind_tables[before->at[i]->kind] };
+
+            apply_step(before->at[i], vni, &gone);
+        }
     }
 }
 
@@ -323,13 +331,10 @@ static void project_sources(struct core *c, uint32_t vni)
     const struct peer_sources *s = peer_index_sources(&c->peers, vni);
 
     for (uint32_t i = 0; s && i < s->count; i++) {
-        struct homes homes = homes_of_vni(c, s->at[i].vni);
+        struct holders h = holders_of_vni(c, s->at[i].vni);
 
-        for (unsigned k = 0; k < GROUP_KINDS; k++) {
-            if (homes.of[k]) {
-                project_tables(c, homes.of[k], s->at[i].vni, 1u << TABLE_VXLAN_ROUTE,
-                               NULL);
-            }
+        for (unsigned k = 0; k < h.count; k++) {
+            project_tables(c, h.at[k], s->at[i].vni, 1u << TABLE_VXLAN_ROUTE, NULL);
         }
     }
 }
@@ -367,17 +372,15 @@ static void tell_groups(struct core *c, uint64_t revision)
     }
 }
 
-static void project_homes(struct core *c, const struct table_change *ch,
-                          const struct homes *now)
+static void project_homes(struct core *c, const struct table_change *ch)
 {
-    struct homes before = homes_of_tenant(c, ch->before);
-    bool has_moved = false;
+    struct homes was = homes_of_tenant(c, ch->before);
+    struct homes is = homes_of_vni(c, ch->vni);
+    struct holders before = holders_of(c, ch->vni, ch->before);
+    struct holders after = holders_of_vni(c, ch->vni);
 
-    for (unsigned k = 0; k < GROUP_KINDS; k++) {
-        project_tenant(c, ch->vni, before.of[k], now->of[k]);
-        has_moved = has_moved || before.of[k] != now->of[k];
-    }
-    if (has_moved) {
+    project_tenant(c, ch->vni, &before, &after, true);
+    if (memcmp(&was, &is, sizeof(was)) != 0) {
         project_sources(c, ch->vni);
     }
     if (!ch->after) {
@@ -385,28 +388,55 @@ static void project_homes(struct core *c, const struct table_change *ch,
     }
 }
 
-static void project_change(struct core *c, const struct table_change *ch)
+/* The rows of other tables changed, in one group that holds them. */
+static void project_held(struct core *c, struct group *g, const struct table_change *ch,
+                         bool turned)
 {
-    struct homes homes = homes_of_vni(c, ch->vni);
     uint32_t mask = 1u << ch->table;
-    bool turned = ch->table == TABLE_VM_NC && resident_v6_turned(c, ch->vni);
+    bool anew;
 
-    if (ch->table == TABLE_TENANT) {
-        project_homes(c, ch, &homes);
+    if (g->kind == GROUP_X86) {
+        project_tables(c, g, ch->vni, mask, ch);
         return;
     }
-    if (homes.of[GROUP_X86]) {
-        project_tables(c, homes.of[GROUP_X86], ch->vni, mask, ch);
-    }
-    if (homes.of[GROUP_H]) {
-        /* From scratch where the present rows are by other rules. */
-        bool anew =
-            turned || (c->policy_job.next_vni && ch->vni >= c->policy_job.next_vni);
+    /* From scratch where the present rows are by other rules. */
+    anew = turned || (c->policy_job.next_vni && ch->vni >= c->policy_job.next_vni);
+    mask |= ch->table == TABLE_ACL ? 1u << TABLE_VNI : 0; /* its flag */
+    mask |= anew ? 1u << TABLE_VXLAN_ROUTE | 1u << TABLE_VM_NC : 0;
+    project_tables(c, g, ch->vni, mask, anew ? NULL : ch);
+}
 
-        mask |= ch->table == TABLE_ACL ? 1u << TABLE_VNI : 0; /* its flag */
-        mask |= anew ? 1u << TABLE_VXLAN_ROUTE | 1u << TABLE_VM_NC : 0;
-        project_tables(c, homes.of[GROUP_H], ch->vni, mask, anew ? NULL : ch);
+static void project_change(struct core *c, const struct table_change *ch)
+{
+    bool turned = ch->table == TABLE_VM_NC && resident_v6_turned(c, ch->vni);
+    struct holders h;
+
+    if (ch->table == TABLE_TENANT) {
+        project_homes(c, ch);
+        return;
     }
+    h = holders_of_vni(c, ch->vni);
+    for (unsigned i = 0; i < h.count; i++) {
+        project_held(c, h.at[i], ch, turned);
+    }
+}
+
+void project_move(struct core *c, uint64_t revision, const struct operation *before,
+                  const struct operation *after)
+{
+    uint32_t vni = after->move.vni;
+    struct rows *tenant = committed_rows(c, vni, TABLE_TENANT);
+    struct holders was;
+    struct holders now;
+
+    if (!tenant || (before->step == MOVE_PROBE && after->step == MOVE_STEER &&
+                    after->state == OPERATION_RUNNING)) {
+        return; /* the tenant's change comes with it: holders stay the same */
+    }
+    was = holders_beside(c, tenant, move_also(before));
+    now = holders_of(c, vni, tenant);
+    project_tenant(c, vni, &was, &now, false);
+    tell_groups(c, revision);
 }
 
 /* Of one VNI the VM-NC entries first, for its routes may wait for them. */
@@ -469,13 +499,15 @@ bool project_work(struct core *c)
     }
     for (vni = core_tenant_next(c, vni); vni && rows < SLICE_ROWS;
          vni = vni < VNI_MAX ? core_tenant_next(c, vni + 1) : 0) {
-        struct homes homes = homes_of_vni(c, vni);
+        struct holders h = holders_of_vni(c, vni);
 
         rows += 8;
-        if (homes.of[GROUP_H]) {
-            rows += rows_count(committed_rows(c, vni, TABLE_VXLAN_ROUTE)) +
-                    rows_count(committed_rows(c, vni, TABLE_VM_NC));
-            project_tables(c, homes.of[GROUP_H], vni, mask, NULL);
+        for (unsigned i = 0; i < h.count; i++) {
+            if (h.at[i]->kind == GROUP_H) {
+                rows += rows_count(committed_rows(c, vni, TABLE_VXLAN_ROUTE)) +
+                        rows_count(committed_rows(c, vni, TABLE_VM_NC));
+                project_tables(c, h.at[i], vni, mask, NULL);
+            }
         }
     }
     c->policy_job.next_vni = vni;
@@ -491,11 +523,10 @@ void project_all(struct core *c)
     uint32_t vni = table_set_next(c->tip, VNI_MIN, tenants);
 
     while (vni) {
-        struct homes homes = homes_of_vni(c, vni);
+        const struct holders none = { 0 };
+        struct holders h = holders_of_vni(c, vni);
 
-        for (unsigned k = 0; k < GROUP_KINDS; k++) {
-            project_tenant(c, vni, NULL, homes.of[k]);
-        }
+        project_tenant(c, vni, &none, &h, true);
         vni = vni < VNI_MAX ? table_set_next(c->tip, vni + 1, tenants) : 0;
     }
     for (uint32_t i = 0; i < c->group_count; i++) {

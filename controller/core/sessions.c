@@ -204,6 +204,7 @@ static void hello(struct core *c, struct session *s, const struct agent_hello *h
     d = device_find(c, node->name);
     take_over(c, s, d);
     note_hello(c, d, h);
+    moves_forget_asks(c, d->name);
     leave_group(s);
     s->group = group_find(c, node->cluster);
     s->group->session_count++;
@@ -257,6 +258,9 @@ static void session_msg(struct core *c, struct session *s, const struct agent_ms
         }
         s->asked_ms = c->now_ms;
         break;
+    case AGENT_AUDIT:
+        moves_audit(c, s, &msg->audit);
+        break;
     case AGENT_BEAT:
         d->beat = msg->beat;
         if (msg->beat.boot_id == d->boot_id) {
@@ -269,6 +273,9 @@ static void session_msg(struct core *c, struct session *s, const struct agent_ms
     }
     if (rc) {
         session_end(c, s, rc, err.msg);
+    }
+    if (msg->kind != AGENT_BEAT) {
+        operations_note(c);
     }
     c->pump_is_idle = false;
 }

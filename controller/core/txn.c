@@ -45,6 +45,10 @@ static enum rc add_audit(struct core *c, struct store_txn *txn, const struct pen
         [COMMAND_PUT_NODE] = "put node",
         [COMMAND_DELETE_NODE] = "delete node",
         [COMMAND_PUT_POLICY] = "put policy",
+        [COMMAND_MOVE] = "move",
+        [COMMAND_CANCEL] = "cancel operation",
+        [COMMAND_STEP] = "operation step",
+        [COMMAND_FORGET] = "forget operation",
     };
 
     memcpy(a.what, verbs[cmd->kind], strlen(verbs[cmd->kind]));
@@ -115,8 +119,7 @@ static enum rc add_results(struct core *c, struct store_txn *txn,
 enum rc pending_submit(struct core *c, struct pending *p, struct blob *object)
 {
     struct store_txn *txn;
-    struct blob *ops =
-        p->command.kind == COMMAND_ENTRIES ? p->command.entries.ops : NULL;
+    struct blob *ops = p->ops;
     enum rc rc = RC_NO_MEMORY;
 
     p->seq = c->next_seq;

@@ -51,7 +51,8 @@ static enum rc check_run_before(struct core *c, const struct command *cmd,
                              (unsigned long long)((freed->a - c->now_ms + 999) / 1000));
         }
     }
-    if (!cmd->entries.create_only || run->op != BATCH_PUT || !old) {
+    if (cmd->kind != COMMAND_ENTRIES || !cmd->entries.create_only ||
+        run->op != BATCH_PUT || !old) {
         *index += run->count;
         return RC_OK;
     }
@@ -93,7 +94,7 @@ static enum rc check_revision(struct core *c, uint32_t vni, uint64_t want,
 static enum rc check_before(struct core *c, struct pending *p)
 {
     const struct command *cmd = &p->command;
-    const struct blob *ops = cmd->entries.ops;
+    const struct blob *ops = p->ops;
     struct batch_reader reader = batch_reader_of(ops->data, ops->len);
     struct batch_run run;
     uint32_t index = 0;
@@ -173,11 +174,9 @@ static enum rc check_guards(struct core *c, struct pending *p, uint32_t vni)
             tenant.h_home_len > 0) {
             continue;
         }
-        p->reply.bad_index =
-            find_index(p->command.entries.ops, BATCH_PUT, vni, guards[i], NULL);
+        p->reply.bad_index = find_index(p->ops, BATCH_PUT, vni, guards[i], NULL);
         if (p->reply.bad_index == UINT32_MAX) {
-            p->reply.bad_index =
-                find_index(p->command.entries.ops, BATCH_PUT, vni, TABLE_TENANT, NULL);
+            p->reply.bad_index = find_index(p->ops, BATCH_PUT, vni, TABLE_TENANT, NULL);
         }
         return err_field(&p->reply.err, RC_CONFLICT, "h_home", "xgw_h_needed",
                          "vni %u: its %s entries hold on XGW-H only, and it has no "
@@ -185,6 +184,28 @@ static enum rc check_guards(struct core *c, struct pending *p, uint32_t vni)
                          vni, table_name(guards[i]));
     }
     return RC_OK;
+}
+
+/* While a tenant moves, only the move changes its homes. */
+static enum rc check_moves(const struct core *c, struct pending *p,
+                           const struct table_change *ch)
+{
+    const struct operation *move = objects_move(&c->tip_objects, ch->vni);
+    struct tenant_row before;
+    struct tenant_row after;
+
+    if (!move || p->command.kind == COMMAND_STEP || !ch->before ||
+        !tenant_row_of(ch->before, &before) || !tenant_row_of(ch->after, &after)) {
+        return RC_OK;
+    }
+    if (before.cluster_len == after.cluster_len &&
+        before.h_home_len == after.h_home_len &&
+        memcmp(before.cluster, after.cluster, after.cluster_len) == 0 &&
+        memcmp(before.h_home, after.h_home, after.h_home_len) == 0) {
+        return RC_OK;
+    }
+    return err_field(&p->reply.err, RC_CONFLICT, "cluster", "tenant_is_moving",
+                     "vni %u: operation %s moves it", ch->vni, move->id);
 }
 
 static enum rc check_tenant(struct core *c, struct pending *p,
@@ -196,9 +217,10 @@ static enum rc check_tenant(struct core *c, struct pending *p,
     if (ch->after) {
         enum rc rc = check_homes(c, ch->vni, ch->after, err);
 
+        rc = rc ? rc : check_moves(c, p, ch);
         if (rc) {
-            p->reply.bad_index = find_index(p->command.entries.ops, BATCH_PUT, ch->vni,
-                                            TABLE_TENANT, NULL);
+            p->reply.bad_index =
+                find_index(p->ops, BATCH_PUT, ch->vni, TABLE_TENANT, NULL);
         }
         return rc;
     }
@@ -206,8 +228,7 @@ static enum rc check_tenant(struct core *c, struct pending *p,
     if (!sources) {
         return RC_OK;
     }
-    p->reply.bad_index =
-        find_index(p->command.entries.ops, BATCH_DELETE, ch->vni, TABLE_TENANT, NULL);
+    p->reply.bad_index = find_index(p->ops, BATCH_DELETE, ch->vni, TABLE_TENANT, NULL);
     return err_field(err, RC_CONFLICT, "vni", "inbound_peers",
                      "vni %u: routes of %u other vni lead to it, vni %u first", ch->vni,
                      sources->count, sources->at[0].vni);
@@ -243,18 +264,18 @@ static enum rc check_routes(struct core *c, struct pending *p,
     }
     rows_compare_walk(ch->before, ch->after, TABLE_VXLAN_ROUTE, peer_visit, &peers);
     if (peers.missing) {
-        p->reply.bad_index = find_index(p->command.entries.ops, BATCH_PUT, ch->vni,
-                                        TABLE_VXLAN_ROUTE, &peers.row);
+        p->reply.bad_index =
+            find_index(p->ops, BATCH_PUT, ch->vni, TABLE_VXLAN_ROUTE, &peers.row);
         return err_field(&p->reply.err, RC_INVALID, "peer_vni", "peer_unknown",
                          "vni %u: peer vni %u is no tenant", ch->vni, peers.missing);
     }
     rc = chains_check(c, ch, work, &bad, &p->reply.err);
     if (rc) {
-        p->reply.bad_index = find_index(p->command.entries.ops, BATCH_PUT, ch->vni,
-                                        TABLE_VXLAN_ROUTE, &bad);
+        p->reply.bad_index =
+            find_index(p->ops, BATCH_PUT, ch->vni, TABLE_VXLAN_ROUTE, &bad);
         if (p->reply.bad_index == UINT32_MAX) {
-            p->reply.bad_index = find_index(p->command.entries.ops, BATCH_DELETE,
-                                            ch->vni, TABLE_VXLAN_ROUTE, &bad);
+            p->reply.bad_index =
+                find_index(p->ops, BATCH_DELETE, ch->vni, TABLE_VXLAN_ROUTE, &bad);
         }
     }
     return rc;
@@ -264,7 +285,7 @@ static enum rc check_routes(struct core *c, struct pending *p,
  */
 static enum rc check_owners(struct core *c, struct pending *p)
 {
-    const struct blob *ops = p->command.entries.ops;
+    const struct blob *ops = p->ops;
     struct batch_reader reader = batch_reader_of(ops->data, ops->len);
     struct batch_run run;
     uint32_t index = 0;
@@ -378,7 +399,7 @@ static enum rc check_changes(struct core *c, struct pending *p)
 
 enum rc batch_evaluate(struct core *c, struct pending *p)
 {
-    const struct blob *ops = p->command.entries.ops;
+    const struct blob *ops = p->ops;
     struct err *err = &p->reply.err;
     enum rc rc;
 

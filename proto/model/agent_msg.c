@@ -17,6 +17,7 @@ void agent_msg_fini(struct agent_msg *m)
         break;
     case AGENT_HELLO:
     case AGENT_BEAT:
+    case AGENT_AUDIT:
         break;
     }
 }
@@ -34,6 +35,7 @@ void ctl_msg_fini(struct ctl_msg *m)
         break;
     case CTL_QUERY:
     case CTL_REDIRECT:
+    case CTL_AUDIT:
         break;
     }
 }

@@ -39,7 +39,8 @@ enum agent_msg_kind {
     AGENT_HELLO = 1,
     AGENT_DIGESTS = 2,
     AGENT_ACK = 3,
-    AGENT_BEAT = 4
+    AGENT_BEAT = 4,
+    AGENT_AUDIT = 20 /* answers AUDIT */
 };
 
 struct agent_hello {
@@ -120,6 +121,13 @@ struct agent_beat {
     } totals;
 };
 
+/* What a read-back of the device's tables says of one VNI. */
+struct agent_audit {
+    uint64_t audit_id;
+    enum rc rc; /* RC_OK, or why there is nothing to say */
+    struct digest found[TABLE_COUNT];
+};
+
 struct agent_msg {
     enum agent_msg_kind kind;
     union {
@@ -127,10 +135,17 @@ struct agent_msg {
         struct agent_digests digests;
         struct agent_ack ack;
         struct agent_beat beat;
+        struct agent_audit audit;
     };
 };
 
-enum ctl_msg_kind { CTL_ASSIGN = 1, CTL_QUERY = 2, CTL_BATCH = 3, CTL_REDIRECT = 4 };
+enum ctl_msg_kind {
+    CTL_ASSIGN = 1,
+    CTL_QUERY = 2,
+    CTL_BATCH = 3,
+    CTL_REDIRECT = 4,
+    CTL_AUDIT = 20
+};
 
 struct ctl_assign {
     uint64_t term;
@@ -153,12 +168,19 @@ struct ctl_batch {
     struct blob *ops;  /* a batch (REPLACE allowed); null or empty is fine */
 };
 
+/* Read the VNI's rows back from the device, behind every BATCH that was sent before. */
+struct ctl_audit {
+    uint64_t audit_id;
+    uint32_t vni;
+};
+
 struct ctl_msg {
     enum ctl_msg_kind kind;
     union {
         struct ctl_assign assign;
         struct ctl_query query;
         struct ctl_batch batch;
+        struct ctl_audit audit;
         char redirect[128]; /* address of the leader */
     };
 };

@@ -9,10 +9,10 @@
 
 #define BEAT_MS_MAX 3600000u
 
-/* Finds the one member of the message's oneof, all of which are fields 1 to 4 with
- * bytes.  Fields we do not know are stepped over. */
-static enum rc find_member(const void *bytes, size_t len, struct wire_field *ret,
-                           struct err *err)
+/* Finds the one member of the message's oneof, all of which are fields of `known` (1 <<
+ * number) with bytes.  Fields we do not know are stepped over. */
+static enum rc find_member(const void *bytes, size_t len, uint32_t known,
+                           struct wire_field *ret, struct err *err)
 {
     struct reader r = reader_of(bytes, len);
     bool has_one = false;
@@ -22,7 +22,7 @@ static enum rc find_member(const void *bytes, size_t len, struct wire_field *ret
         if (!wire_next(&r, &f)) {
             return err_field(err, RC_INVALID, "message", "protobuf", "not protobuf");
         }
-        if (f.number > 4) {
+        if (f.number >= 32 || !(known >> f.number & 1)) {
             continue;
         }
         if (f.type != WIRE_BYTES || has_one) {
@@ -245,14 +245,36 @@ static const ProtobufCMessageDescriptor *const agent_bodies[] = {
     [AGENT_DIGESTS] = &xgw__agent__v1__digests__descriptor,
     [AGENT_ACK] = &xgw__agent__v1__ack__descriptor,
     [AGENT_BEAT] = &xgw__agent__v1__beat__descriptor,
+    [AGENT_AUDIT] = &xgw__agent__v1__audit__descriptor,
 };
+
+static enum rc take_audit(const Xgw__Agent__V1__Audit *w, struct agent_audit *a,
+                          struct err *err)
+{
+    if (w->code > RC_BUG) {
+        return bad(err, "audit.code");
+    }
+    if (w->n_found > TABLE_COUNT) {
+        return bad(err, "audit.found");
+    }
+    a->audit_id = w->audit_id;
+    a->rc = (enum rc)w->code;
+    for (size_t i = 0; i < w->n_found; i++) {
+        a->found[i] = (struct digest){ w->found[i]->sum, w->found[i]->count };
+    }
+    return RC_OK;
+}
+
+#define AGENT_MEMBERS                                                                  \
+    (1u << AGENT_HELLO | 1u << AGENT_DIGESTS | 1u << AGENT_ACK | 1u << AGENT_BEAT |    \
+     1u << AGENT_AUDIT)
 
 enum rc agent_msg_decode(const void *bytes, size_t len, struct agent_msg *ret,
                          struct err *err)
 {
     struct wire_field f = { 0 };
     struct agent_msg m = { 0 };
-    enum rc rc = find_member(bytes, len, &f, err);
+    enum rc rc = find_member(bytes, len, AGENT_MEMBERS, &f, err);
     void *body;
 
     if (rc != RC_OK) {
@@ -275,6 +297,9 @@ enum rc agent_msg_decode(const void *bytes, size_t len, struct agent_msg *ret,
         break;
     case AGENT_BEAT:
         take_beat(body, &m.beat);
+        break;
+    case AGENT_AUDIT:
+        rc = take_audit(body, &m.audit, err);
         break;
     }
     protobuf_c_message_free_unpacked(body, NULL);
@@ -389,12 +414,32 @@ static enum rc take_redirect(const struct wire_field *f, char *to, size_t size,
     return RC_OK;
 }
 
+static enum rc take_audit_request(const struct wire_field *f, struct ctl_audit *a,
+                                  struct err *err)
+{
+    enum rc rc = RC_OK;
+    Xgw__Agent__V1__AuditRequest *w =
+        unpack(&xgw__agent__v1__audit_request__descriptor, f, 64, &rc, err);
+
+    if (!w) {
+        return rc;
+    }
+    a->audit_id = w->audit_id;
+    a->vni = w->vni;
+    xgw__agent__v1__audit_request__free_unpacked(w, NULL);
+    return a->vni >= VNI_MIN && a->vni <= VNI_MAX ? RC_OK : bad(err, "audit.vni");
+}
+
+#define CTL_MEMBERS                                                                    \
+    (1u << CTL_ASSIGN | 1u << CTL_QUERY | 1u << CTL_BATCH | 1u << CTL_REDIRECT |       \
+     1u << CTL_AUDIT)
+
 enum rc ctl_msg_decode(const void *bytes, size_t len, struct ctl_msg *ret,
                        struct err *err)
 {
     struct wire_field f = { 0 };
     struct ctl_msg m = { 0 };
-    enum rc rc = find_member(bytes, len, &f, err);
+    enum rc rc = find_member(bytes, len, CTL_MEMBERS, &f, err);
 
     if (rc != RC_OK) {
         return rc;
@@ -412,6 +457,9 @@ enum rc ctl_msg_decode(const void *bytes, size_t len, struct ctl_msg *ret,
         break;
     case CTL_REDIRECT:
         rc = take_redirect(&f, m.redirect, sizeof(m.redirect), err);
+        break;
+    case CTL_AUDIT:
+        rc = take_audit_request(&f, &m.audit, err);
         break;
     }
     if (rc == RC_OK) {

@@ -191,6 +191,25 @@ static enum rc put_beat(const struct agent_beat *b, struct buf *to)
     return put_agent(to, XGW__AGENT__V1__AGENT_MESSAGE__M_BEAT, &wire);
 }
 
+static enum rc put_audit(const struct agent_audit *a, struct buf *to)
+{
+    Xgw__Agent__V1__Audit wire = XGW__AGENT__V1__AUDIT__INIT;
+    Xgw__Agent__V1__Digest digests[TABLE_COUNT];
+    Xgw__Agent__V1__Digest *found[TABLE_COUNT];
+
+    for (unsigned i = 0; i < TABLE_COUNT; i++) {
+        xgw__agent__v1__digest__init(&digests[i]);
+        digests[i].sum = a->found[i].sum;
+        digests[i].count = a->found[i].count;
+        found[i] = &digests[i];
+    }
+    wire.audit_id = a->audit_id;
+    wire.code = (uint32_t)a->rc;
+    wire.n_found = TABLE_COUNT;
+    wire.found = found;
+    return put_agent(to, XGW__AGENT__V1__AGENT_MESSAGE__M_AUDIT, &wire);
+}
+
 enum rc agent_msg_encode(const struct agent_msg *m, struct buf *to)
 {
     switch (m->kind) {
@@ -202,6 +221,8 @@ enum rc agent_msg_encode(const struct agent_msg *m, struct buf *to)
         return put_ack(&m->ack, to);
     case AGENT_BEAT:
         return put_beat(&m->beat, to);
+    case AGENT_AUDIT:
+        return put_audit(&m->audit, to);
     }
     return RC_BUG;
 }
@@ -272,6 +293,15 @@ static enum rc put_batch(const struct ctl_batch *b, struct buf *to)
     return rc;
 }
 
+static enum rc put_audit_request(const struct ctl_audit *a, struct buf *to)
+{
+    Xgw__Agent__V1__AuditRequest wire = XGW__AGENT__V1__AUDIT_REQUEST__INIT;
+
+    wire.audit_id = a->audit_id;
+    wire.vni = a->vni;
+    return put_ctl(to, XGW__AGENT__V1__CONTROLLER_MESSAGE__M_AUDIT, &wire);
+}
+
 enum rc ctl_msg_encode(const struct ctl_msg *m, struct buf *to, struct blob **ret_tail)
 {
     *ret_tail = NULL;
@@ -288,6 +318,8 @@ enum rc ctl_msg_encode(const struct ctl_msg *m, struct buf *to, struct blob **re
     case CTL_REDIRECT:
         return put_ctl(to, XGW__AGENT__V1__CONTROLLER_MESSAGE__M_REDIRECT,
                        (void *)m->redirect);
+    case CTL_AUDIT:
+        return put_audit_request(&m->audit, to);
     }
     return RC_BUG;
 }

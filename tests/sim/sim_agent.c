@@ -221,7 +221,7 @@ static void carry_out(struct sim_agent *a, struct session_out *out)
                                   out->configure.config);
         break;
     case SESSION_READ:
-        a->driver->cls->read(a->driver);
+        a->driver->cls->read(a->driver, out->read.id, out->read.vni);
         break;
     case SESSION_POLL_TOTALS:
         a->driver->cls->poll_totals(a->driver);
@@ -273,19 +273,21 @@ static void on_done(void *ctx, const struct driver_done *done)
     feed(a, &(struct session_in){ .kind = SESSION_DEVICE_DONE, .done = done });
 }
 
-static void on_rows(void *ctx, const uint8_t *batch, size_t len)
+static void on_rows(void *ctx, uint64_t read_id, const uint8_t *batch, size_t len)
 {
     struct session_in in = { .kind = SESSION_DEVICE_ROWS };
 
+    in.rows.read_id = read_id;
     in.rows.batch = batch;
     in.rows.len = len;
     feed(ctx, &in);
 }
 
-static void on_read_end(void *ctx, enum rc rc, const struct err *err)
+static void on_read_end(void *ctx, uint64_t read_id, enum rc rc, const struct err *err)
 {
     (void)err;
-    feed(ctx, &(struct session_in){ .kind = SESSION_DEVICE_READ_END, .read_rc = rc });
+    feed(ctx, &(struct session_in){ .kind = SESSION_DEVICE_READ_END,
+                                    .read_end = { read_id, rc } });
 }
 
 static void on_totals(void *ctx, const struct device_totals *totals)

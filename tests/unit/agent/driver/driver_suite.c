@@ -55,16 +55,18 @@ static void on_done(void *ctx, const struct driver_done *done)
     s->exceptions += done->exception_count;
 }
 
-static void on_rows(void *ctx, const uint8_t *batch, size_t len)
+static void on_rows(void *ctx, uint64_t read_id, const uint8_t *batch, size_t len)
 {
+    (void)read_id;
     struct seen *s = ctx;
 
     ck_assert(!s->is_inside);
     ck_assert_int_eq(table_set_apply(s->read, batch, len, NULL, NULL, NULL), RC_OK);
 }
 
-static void on_read_end(void *ctx, enum rc rc, const struct err *err)
+static void on_read_end(void *ctx, uint64_t read_id, enum rc rc, const struct err *err)
 {
+    (void)read_id;
     struct seen *s = ctx;
 
     (void)err;
@@ -169,7 +171,7 @@ static void do_read(struct bench *b)
 {
     table_set_free(b->seen.read);
     b->seen.read = table_set_new();
-    b->driver->cls->read(b->driver);
+    b->driver->cls->read(b->driver, 1, 0);
     b->seen.want_read_ends++;
     wait_for(b);
     ck_assert_int_eq(b->seen.read_rc, RC_OK);

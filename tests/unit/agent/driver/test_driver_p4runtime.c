@@ -126,15 +126,17 @@ static void on_done(void *ctx, const struct driver_done *done)
     }
 }
 
-static void on_rows(void *ctx, const uint8_t *batch, size_t len)
+static void on_rows(void *ctx, uint64_t read_id, const uint8_t *batch, size_t len)
 {
+    (void)read_id;
     struct bench *b = ctx;
 
     ck_assert_int_eq(table_set_apply(b->rows, batch, len, NULL, NULL, NULL), RC_OK);
 }
 
-static void on_read_end(void *ctx, enum rc rc, const struct err *err)
+static void on_read_end(void *ctx, uint64_t read_id, enum rc rc, const struct err *err)
 {
+    (void)read_id;
     struct bench *b = ctx;
 
     (void)err;
@@ -228,7 +230,7 @@ static uint64_t do_read(struct bench *b)
 
     table_set_free(b->rows);
     b->rows = table_set_new();
-    b->d->cls->read(b->d);
+    b->d->cls->read(b->d, 1, 0);
     RIG_UNTIL(&b->rig, b->reads == reads + 1);
     ck_assert_int_eq(b->read_rc, RC_OK);
     return table_set_count(b->rows, TABLE_VM_NC);
@@ -508,7 +510,7 @@ START_TEST(tables_that_were_emptied_behind_us_are_a_new_life)
     ck_assert_int_eq(do_write(b, 1, 6, vms(ENTRY_DELETE, 100, 1, 1)), RC_TIMEOUT);
     table_set_free(b->rows);
     b->rows = table_set_new();
-    b->d->cls->read(b->d);
+    b->d->cls->read(b->d, 1, 0);
     RIG_UNTIL(&b->rig, b->ups == 2);
     ck_assert_ptr_nonnull(strstr(b->cause.msg, "emptied"));
     ck_assert_uint_ne(b->state.boot_id, boot_id);
@@ -762,7 +764,7 @@ static void make_so(struct bench *b, const bool wanted[2][ADDRESSES], uint64_t r
 
             table_set_free(b->rows);
             b->rows = table_set_new();
-            b->d->cls->read(b->d);
+            b->d->cls->read(b->d, 1, 0);
             RIG_UNTIL(&b->rig, b->reads > reads || b->ups > ups);
         }
     }

@@ -7,6 +7,8 @@
 
 /* A session whose shell is this test: what came out last of each kind. */
 struct rig {
+    uint64_t read_id; /* of the last read-back asked for */
+    uint32_t read_vni;
     struct session *session;
     uint64_t now_ms;
     unsigned count[SESSION_LOG + 1];
@@ -63,6 +65,10 @@ static void drain(struct rig *r)
         case SESSION_CONFIGURE:
             r->config_id = out.configure.id;
             break;
+        case SESSION_READ:
+            r->read_id = out.read.id;
+            r->read_vni = out.read.vni;
+            break;
         case SESSION_LOG:
             snprintf(r->log, sizeof(r->log), "%s %s", out.log.event, out.log.text);
             break;
@@ -77,6 +83,12 @@ static void feed(struct rig *r, const struct session_in *in)
 {
     session_step(r->session, r->now_ms, in);
     drain(r);
+}
+
+static void read_end(struct rig *r, enum rc rc)
+{
+    feed(r, &(struct session_in){ .kind = SESSION_DEVICE_READ_END,
+                                  .read_end = { r->read_id, rc } });
 }
 
 static void tick_at(struct rig *r, uint64_t now_ms)
@@ -117,7 +129,7 @@ static void device_up(struct rig *r)
 
     feed(r, &(struct session_in){ .kind = SESSION_DEVICE_UP, .state = &r->device });
     if (r->count[SESSION_READ] > reads) {
-        feed(r, &(struct session_in){ .kind = SESSION_DEVICE_READ_END });
+        read_end(r, RC_OK);
     }
 }
 
@@ -250,7 +262,7 @@ START_TEST(nothing_is_said_before_the_device_was_read_back)
     feed(&r, &(struct session_in){ .kind = SESSION_DEVICE_UP, .state = &r.device });
     ck_assert_uint_eq(r.count[SESSION_READ], 1);
     ck_assert_uint_eq(r.sent[AGENT_HELLO], 1);
-    feed(&r, &(struct session_in){ .kind = SESSION_DEVICE_READ_END });
+    read_end(&r, RC_OK);
     ck_assert_uint_eq(r.sent[AGENT_HELLO], 2);
     ck_assert_uint_eq(r.hello.boot_id, 7);
     ck_assert(!r.hello.believed);
@@ -776,7 +788,7 @@ START_TEST(a_device_with_a_newer_term_ends_the_link_and_is_read_back_first)
     ck_assert_uint_eq(r.count[SESSION_READ], 2);
     link_up(&r);
     ck_assert_uint_eq(r.sent[AGENT_HELLO], 1);
-    feed(&r, &(struct session_in){ .kind = SESSION_DEVICE_READ_END });
+    read_end(&r, RC_OK);
     ck_assert_uint_eq(r.sent[AGENT_HELLO], 2);
     ck_assert_uint_eq(believed_vms(&r), 0);
     rig_fini(&r);

@@ -511,6 +511,23 @@ static void naive_tenant(struct naive *n, const struct tenant_status *t)
     }
 }
 
+/* A running move keeps the tenant there as well: at the target until it is steered to,
+ * then at the source until packets have drained. */
+static bool is_moving_through(const struct core *c, uint32_t vni, const char *name)
+{
+    const struct operation *o;
+
+    for (uint32_t i = 0; (o = core_operation_at(c, i)); i++) {
+        const struct home *h = o->step <= MOVE_PROBE ? &o->move.to : &o->move.from;
+
+        if (o->state == OPERATION_RUNNING && o->step != MOVE_REMOVE &&
+            o->move.vni == vni && (!strcmp(h->x86, name) || !strcmp(h->h, name))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void check_group(const struct core *c, const char *name)
 {
     const struct table_set *have = core_group_desired(c, name);
@@ -526,7 +543,8 @@ static void check_group(const struct core *c, const char *name)
          vni = core_tenant_next(c, vni + 1)) {
         ck_assert(!core_tenant(c, vni, &t));
         if (strcmp(n.cluster->kind == CLUSTER_XGW_H ? t.h_home : t.cluster, name) ==
-            0) {
+                0 ||
+            is_moving_through(c, vni, name)) {
             naive_tenant(&n, &t);
             for (uint32_t i = 0; i < n.count; i++) {
                 batch_add_entry(&w, ENTRY_PUT, &n.at[i]);

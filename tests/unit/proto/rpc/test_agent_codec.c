@@ -11,6 +11,7 @@ static const char *const ctl_wire[] = {
     "12150809120d08021004186420012d000000a012020803",
     "1a0c080710ac0218017a03010203",
     "220d31302e302e302e313a37303030",
+    "a2010408031064",
 };
 static const char *const agent_wire[] = {
     ("0a580a0467772d311001180421887766554433221128ac023001380141030000000000"
@@ -20,7 +21,14 @@ static const char *const agent_wire[] = {
      "00220303900312040a020803"),
     "1a18080710ac02180120022a0d0801100318642205040a000001",
     "221808ac02110100000000000000180120012802300338044005",
+    ("a20132080310071a0b09010000000000000010021a001a0c09050000000000000010d804"
+     "1a001a0b09070000000000000010011a00"),
 };
+/* Their kinds, in order. */
+static const int ctl_kinds[] = { CTL_ASSIGN, CTL_QUERY, CTL_BATCH, CTL_REDIRECT,
+                                 CTL_AUDIT };
+static const int agent_kinds[] = { AGENT_HELLO, AGENT_DIGESTS, AGENT_ACK, AGENT_BEAT,
+                                   AGENT_AUDIT };
 
 static size_t from_hex(const char *hex, uint8_t *to)
 {
@@ -62,6 +70,9 @@ static void make_ctl(int kind, struct ctl_msg *m)
         break;
     case CTL_REDIRECT:
         strcpy(m->redirect, "10.0.0.1:7000");
+        break;
+    case CTL_AUDIT:
+        m->audit = (struct ctl_audit){ .audit_id = 3, .vni = 100 };
         break;
     }
 }
@@ -110,6 +121,11 @@ static void make_agent(int kind, struct agent_msg *m)
     case AGENT_BEAT:
         m->beat = (struct agent_beat){ 300, 1, true, { 1, 2, 3, 4, 5 } };
         break;
+    case AGENT_AUDIT:
+        m->audit = (struct agent_audit){
+            3, RC_FULL, { { 1, 2 }, { 0, 0 }, { 5, 600 }, { 0, 0 }, { 7, 1 } }
+        };
+        break;
     }
 }
 
@@ -133,7 +149,7 @@ START_TEST(controller_messages_are_what_protoc_writes_and_come_back_whole)
     struct buf out = BUF_INIT;
     struct buf again = BUF_INIT;
 
-    make_ctl(_i + 1, &m);
+    make_ctl(ctl_kinds[_i], &m);
     encode_ctl(&m, &out);
     ck_assert_uint_eq(out.len, len);
     ck_assert_mem_eq(out.data, want, len);
@@ -159,7 +175,7 @@ START_TEST(agent_messages_are_what_protoc_writes_and_come_back_whole)
     struct buf out = BUF_INIT;
     struct buf again = BUF_INIT;
 
-    make_agent(_i + 1, &m);
+    make_agent(agent_kinds[_i], &m);
     ck_assert_int_eq(agent_msg_encode(&m, &out), RC_OK);
     ck_assert_uint_eq(out.len, len);
     ck_assert_mem_eq(out.data, want, len);
@@ -199,6 +215,8 @@ static const struct {
     { "1a042a020805", true, "ack.exceptions" },       /* reason 5 */
     { "1a062a0408011800", true, "ack.exceptions" },   /* VNI 0 */
     { "1a023001", true, "ack.standing" },             /* 1 of none */
+    { "a20102101a", true, "audit.code" },
+    { "a2010e1a001a001a001a001a001a001a00", true, "audit.found" }, /* 7 tables */
     { "0a00", false, "assign.beat_ms" },
     { "1200", false, "query.items" },
     { "120412020806", false, "query.items" },         /* table 6 */
@@ -211,6 +229,7 @@ static const struct {
     { "1a020d01", false, "batch" }, /* a cut fixed32 */
     { "2200", false, "redirect" },
     { "22022020", false, "redirect" },
+    { "a20100", false, "audit.vni" },
 };
 
 START_TEST(damage_and_numbers_out_of_bounds_are_refused_with_the_field)
@@ -289,10 +308,13 @@ END_TEST
 
 START_TEST(every_cut_and_every_flipped_bit_is_survived)
 {
-    for (int kind = 0; kind < 8; kind++) {
-        bool is_agent = kind < 4;
+    const unsigned agents = ARRAY_LEN(agent_wire);
+
+    for (unsigned kind = 0; kind < agents + ARRAY_LEN(ctl_wire); kind++) {
+        bool is_agent = kind < agents;
         uint8_t bytes[256];
-        size_t len = from_hex(is_agent ? agent_wire[kind] : ctl_wire[kind - 4], bytes);
+        size_t len =
+            from_hex(is_agent ? agent_wire[kind] : ctl_wire[kind - agents], bytes);
 
         for (size_t bit = 0; bit < len * 8; bit++) {
             for (size_t cut = 0; cut < 2; cut++) {
@@ -319,10 +341,11 @@ int main(void)
 {
     TCase *tc = tcase_create("agent_codec");
 
-    tcase_add_loop_test(
-        tc, controller_messages_are_what_protoc_writes_and_come_back_whole, 0, 4);
+    tcase_add_loop_test(tc,
+                        controller_messages_are_what_protoc_writes_and_come_back_whole,
+                        0, ARRAY_LEN(ctl_wire));
     tcase_add_loop_test(tc, agent_messages_are_what_protoc_writes_and_come_back_whole,
-                        0, 4);
+                        0, ARRAY_LEN(agent_wire));
     tcase_add_loop_test(tc, damage_and_numbers_out_of_bounds_are_refused_with_the_field,
                         0, ARRAY_LEN(refused));
     tcase_add_test(tc, a_batch_past_its_bound_is_refused_and_one_at_its_bound_is_not);
