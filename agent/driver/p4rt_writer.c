@@ -170,6 +170,9 @@ void p4rt_writer_entry(struct p4rt_writer *w, const struct phys_write *write)
 
 void p4rt_writer_meter(struct p4rt_writer *w, const struct phys_meter_write *write)
 {
+    if (write->barrier) {
+        p4rt_writer_barrier(w);
+    }
     add(w, write->half, add_meter, write);
 }
 

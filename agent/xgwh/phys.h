@@ -89,6 +89,11 @@ enum phys_half {
     PHYS_BOTH = 3
 };
 
+/* In `flags` of set_vni, beside VNI_* of the logical row: `meter` is set to something.
+ * No packet asks for it; it tells, in a read-back, a VNI that is metered from one that
+ * has an index only to be counted. */
+#define PHYS_VNI_METERED 0x80
+
 /* NC indexes have 17 bits, the highest says the family of the address behind it, so
  * that the chip knows before it looks there: a packet whose underlay family would
  * change goes to XGW-x86, for the chip cannot compute the checksum that the change
@@ -165,7 +170,7 @@ struct phys_write {
 
 /* Meters and counters: by name, for the TNA compiler gives them no pinned ids. */
 enum phys_meter {
-    PHYS_METER_VNI,        /* by `meter` of set_vni; 0 = not metered */
+    PHYS_METER_VNI,        /* by `meter` of set_vni; 0 = neither metered nor counted */
     PHYS_METER_FB_SERVICE, /* by tenant bucket: CRC16 of the arriving VNI */
     PHYS_METER_FB_MISS,
     PHYS_METER_FB_CLASS, /* by enum phys_class */
@@ -187,6 +192,7 @@ struct phys_meter_config { /* RFC 2698 trTCM, bytes; all zero: lets everything p
 struct phys_meter_write {
     uint8_t meter; /* enum phys_meter */
     uint8_t half;  /* PHYS_HALF_0, PHYS_HALF_1, PHYS_BOTH */
+    bool barrier;  /* as phys_write's */
     uint32_t index;
     struct phys_meter_config config;
 };

@@ -97,7 +97,9 @@ void plan_flush(struct plan *p, const struct xgwh_sink *sink, struct xgwh_cost *
             sink->write(sink->ctx, &st->at[i]);
         }
         for (uint32_t i = 0; s == STAGE_NC_ADD && i < p->meter_count; i++) {
+            p->meters[i].barrier = i == 0 && st->count == 0;
             cost->writes++;
+            cost->barriers += p->meters[i].barrier;
             sink->meter(sink->ctx, &p->meters[i]);
         }
     }

@@ -287,12 +287,13 @@ struct xgwh_status xgwh_status(const struct xgwh *x)
     const struct vm_side *vm = &x->holds.vm;
 
     count_used(x, &s.usage);
-    s.memory_bytes =
-        sizeof(*x) + table_set_memory(x->rows) + table_set_memory(x->unnamed) +
-        nc_pool_memory(&x->holds.ncs) + u64map_memory(&vm->slots) +
-        u64map_memory(&vm->heads) + vm->conflict_cap * sizeof(*vm->conflicts) +
-        u64map_memory(&x->holds.vnis) + u64map_memory(&x->guards) +
-        u64map_memory(&x->places) + x->holds.config.cap * sizeof(*x->holds.config.at);
+    s.memory_bytes = sizeof(*x) + table_set_memory(x->rows) +
+                     table_set_memory(x->unnamed) + nc_pool_memory(&x->holds.ncs) +
+                     u64map_memory(&vm->slots) + u64map_memory(&vm->heads) +
+                     vm->conflict_cap * sizeof(*vm->conflicts) +
+                     u64map_memory(&x->holds.vnis) + u64map_memory(&x->guards) +
+                     u64map_memory(&x->places) + u64map_memory(&x->counted) +
+                     x->holds.config.cap * sizeof(*x->holds.config.at);
     for (unsigned half = 0; half < x->halves; half++) {
         s.memory_bytes += alpm_stats(x->alpm[half]).memory_bytes +
                           vm->spilled[half].cap * sizeof(*vm->spilled[half].at);

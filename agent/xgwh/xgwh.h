@@ -71,8 +71,8 @@ struct xgwh_options {
     const struct phys_sizes *sizes; /* copied; of one half */
     uint8_t halves;                 /* 1 or 2; with 1 everything is in half 0 */
     /* Writes that one xgwh_apply() may give, beyond what its rows need, to move entries
-     * from spill to vm_nc and to re-pack routes.  An apply of no rows does only that.
-     */
+     * from spill to vm_nc, to re-pack routes and to count VNIs that are not counted
+     * yet. An apply of no rows does only that. */
     uint32_t repack;
 };
 
@@ -220,6 +220,15 @@ enum rc xgwh_rows(const struct xgwh *x, xgwh_rows_fn *rows, void *ctx);
 
 /* The same to look into; borrowed until the next change. */
 const struct table_set *xgwh_tables(const struct xgwh *x);
+
+/* ---- what is counted ---- */
+
+/* The first VNI from `from` on that has a cell of vni_counter of its own, and its index
+ * there; 0: there is none.  A metered VNI has one; others have one for as long as there
+ * are enough.  The rest is counted together, at index 0. */
+uint32_t xgwh_counted_next(const struct xgwh *x, uint32_t from, uint32_t *ret_index);
+/* Its index now; 0: none of its own. */
+uint32_t xgwh_counted_index(const struct xgwh *x, uint32_t vni);
 
 /* ---- how full it is ---- */
 

@@ -159,6 +159,9 @@ static void turn_meters(struct xgwh *x, const struct steps *steps)
             vni_refresh(x, steps->at[i].vni);
         }
     }
+    for (uint32_t i = 0; i < x->taken_back.count; i++) {
+        vni_refresh(x, x->taken_back.vnis[i]);
+    }
 }
 
 /* Every step that waits, in an order that opens no hole. */
@@ -228,6 +231,7 @@ static enum rc try_again(struct xgwh *x, struct steps *steps,
         lacks_any |= s->state == STEP_FULL;
         lacks_routes |= s->state == STEP_FULL && s->table == TABLE_VXLAN_ROUTE;
     }
+    has_room |= x->taken_back.count > 0;
     if (!lacks_routes && !(lacks_any && has_room)) {
         return RC_OK;
     }
@@ -364,6 +368,7 @@ static enum rc apply_changes(struct xgwh *x, const struct change_list *changes,
     struct steps steps = { 0 };
     enum rc rc = collect(changes, &steps);
 
+    x->taken_back.count = 0;
     if (rc == RC_OK) {
         rc = places_apply(x, &steps, changes, sink, cost, err);
     }
@@ -410,6 +415,9 @@ enum rc xgwh_apply(struct xgwh *x, const uint8_t *ops, size_t len,
     }
     if (rc == RC_OK) {
         rc = repack_routes(x, x->repack, cost);
+    }
+    if (rc == RC_OK) {
+        rc = meters_count_more(x, x->repack, &cost->moves);
     }
     if (rc == RC_OK) {
         rc = xgwh_flush(x, sink, cost, err);

@@ -84,6 +84,13 @@ struct holds {
     bool has_boot, has_applied; /* the rows of it */
 };
 
+/* VNIs whose index was taken back in this call, for meters that found none. */
+struct taken_back {
+    uint32_t *vnis;
+    uint32_t count;
+    uint32_t cap;
+};
+
 /* What was read so far.  Of tables that are equal in both halves, `second` has what the
  * second device says. */
 struct reading {
@@ -110,11 +117,16 @@ struct xgwh {
     struct u64map guards;      /* VNIs that have one */
     struct table_set *rules;   /* of acl, that stand */
     struct u64map meters;      /* VNI -> index in vni_meter, METER_NAMED */
-    uint8_t *meter_use;        /* by index: enum meter_use */
+    struct u64map counted;     /* VNI -> index, of those without a meter */
+    uint8_t *meter_use;        /* by index: enum meter_use, METER_SET */
+    uint32_t meters_free;      /* indexes */
     bool has_leaving_meters;
-    uint32_t meter_next;  /* where to look for a free one */
-    struct u64map places; /* VNI -> half, where it is not the parity */
-    uint64_t peers;       /* routes to another VNI that stand, by half */
+    struct taken_back taken_back;
+    uint32_t meter_next;   /* where to look for a free one */
+    uint32_t counted_next; /* in `counted`: where to look for one to take back */
+    uint32_t count_next;   /* in `holds.vnis`: where to look for one to count */
+    struct u64map places;  /* VNI -> half, where it is not the parity */
+    uint64_t peers;        /* routes to another VNI that stand, by half */
     struct holds holds;
     struct alpm *alpm[2];
     struct plan plan;
@@ -284,9 +296,17 @@ enum rc acl_sweep(struct xgwh *x);
 
 bool meters_init(struct xgwh *x);
 void meters_fini(struct xgwh *x);
+/* RC_FULL: if `taken_back` got longer, there is an index once the plan is flushed. */
 enum rc meter_put(struct xgwh *x, uint32_t vni, const struct meter *m);
 void meter_delete(struct xgwh *x, uint32_t vni);
+bool meter_is_set(const struct xgwh *x, uint32_t vni);
 uint32_t meter_of(const struct xgwh *x, uint32_t vni); /* its index, or 0 */
+/* Gives a VNI without an index a free one, if there is one, so that it is counted; its
+ * entry is the caller's.  RC_NO_MEMORY. */
+enum rc meter_count(struct xgwh *x, uint32_t vni);
+void meter_count_no_more(struct xgwh *x, uint32_t vni); /* its entry goes */
+/* VNIs that no index was left for when they came; so many writes at most. */
+enum rc meters_count_more(struct xgwh *x, uint32_t budget, uint64_t *io_writes);
 void meters_settle(struct xgwh *x); /* indexes that nothing points to are free */
 /* Forgets all, takes over what `vni` entries say, and writes the configurations that
  * `old` names, which become rows. */

@@ -1,14 +1,23 @@
-/* Meters of VNIs: an index of vni_meter each, which the VNI's entry names. */
+/*
+ * Meters of VNIs: an index of vni_meter each, which the VNI's entry names.
+ *
+ * The same index is that of the VNI's counter.  So a VNI without a meter gets one too,
+ * whose meter lets everything pass, for as long as there are free ones: first come.  A
+ * meter that finds none takes one back from such a VNI.
+ */
 #include "agent/xgwh/xgwh_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum meter_use { METER_FREE, METER_USED, METER_LEAVES };
+#define METER_USE 3 /* the bits of it */
+#define METER_SET 4 /* its meter may not let everything pass */
 
 bool meters_init(struct xgwh *x)
 {
     x->meter_use = calloc(x->sizes.meters + 1u, 1);
+    x->meters_free = x->sizes.meters > 0 ? x->sizes.meters - 1 : 0; /* 0 is none */
     return x->meter_use != NULL;
 }
 
@@ -17,29 +26,66 @@ void meters_fini(struct xgwh *x)
     free(x->meter_use);
     x->meter_use = NULL;
     u64map_fini(&x->meters);
+    u64map_fini(&x->counted);
+    free(x->taken_back.vnis);
+    x->taken_back = (struct taken_back){ 0 };
+}
+
+bool meter_is_set(const struct xgwh *x, uint32_t vni)
+{
+    return u64map_find(&x->meters, vni) != NULL;
 }
 
 uint32_t meter_of(const struct xgwh *x, uint32_t vni)
 {
     const uint32_t *meter = u64map_find(&x->meters, vni);
 
+    meter = meter ? meter : u64map_find(&x->counted, vni);
     return meter ? *meter & METER_INDEX : 0;
 }
 
-/* Index 0 means "not metered".  0: none is free. */
+/* ---- indexes ---- */
+
+static void use(struct xgwh *x, uint32_t index, enum meter_use use)
+{
+    x->meter_use[index] = (uint8_t)((x->meter_use[index] & METER_SET) | use);
+}
+
+/* Index 0 means "none".  0: none is free. */
 static uint32_t take_index(struct xgwh *x)
 {
-    for (uint32_t n = 0; n < x->sizes.meters; n++) {
+    for (uint32_t n = 0; x->meters_free > 0 && n < x->sizes.meters; n++) {
         uint32_t index = x->meter_next;
 
         x->meter_next = index + 1 < x->sizes.meters ? index + 1 : 0;
-        if (index != 0 && x->meter_use[index] == METER_FREE) {
-            x->meter_use[index] = METER_USED;
+        if (index != 0 && (x->meter_use[index] & METER_USE) == METER_FREE) {
+            use(x, index, METER_USED);
+            x->meters_free--;
             return index;
         }
     }
     return 0;
 }
+
+/* An entry names it until the plan is flushed. */
+static void leave_index(struct xgwh *x, uint32_t index)
+{
+    use(x, index, METER_LEAVES);
+    x->has_leaving_meters = true;
+}
+
+void meters_settle(struct xgwh *x)
+{
+    for (uint32_t i = 0; x->has_leaving_meters && i < x->sizes.meters; i++) {
+        if ((x->meter_use[i] & METER_USE) == METER_LEAVES) {
+            use(x, i, METER_FREE);
+            x->meters_free++;
+        }
+    }
+    x->has_leaving_meters = false;
+}
+
+/* ---- what they are set to ---- */
 
 static uint64_t bytes_of(uint64_t bits)
 {
@@ -59,87 +105,223 @@ static void write_meter(struct xgwh *x, uint32_t index, const struct meter *m)
     };
 
     plan_add_meter(&x->plan, &w);
+    x->meter_use[index] |= METER_SET;
 }
+
+/* Lets everything pass. */
+static void open_meter(struct xgwh *x, uint32_t index)
+{
+    static const struct meter none;
+
+    if (x->meter_use[index] & METER_SET) {
+        write_meter(x, index, &none);
+        x->meter_use[index] &= (uint8_t)~METER_SET;
+    }
+}
+
+/* ---- counted, not metered ---- */
+
+enum rc meter_count(struct xgwh *x, uint32_t vni)
+{
+    uint32_t index = meter_of(x, vni) == 0 ? take_index(x) : 0;
+
+    if (index == 0) {
+        return RC_OK;
+    }
+    open_meter(x, index);
+    return u64map_put(&x->counted, vni, index) ? RC_OK : RC_NO_MEMORY;
+}
+
+void meter_count_no_more(struct xgwh *x, uint32_t vni)
+{
+    const uint32_t *index = u64map_find(&x->counted, vni);
+
+    if (index) {
+        leave_index(x, *index);
+        u64map_delete(&x->counted, vni);
+    }
+}
+
+static uint64_t next_counted(struct xgwh *x)
+{
+    uint32_t places = u64map_places(&x->counted);
+    uint64_t vni = U64MAP_NONE;
+
+    for (uint32_t n = 0; vni == U64MAP_NONE && n < places; n++) {
+        vni = x->counted.keys[x->counted_next++ % places];
+    }
+    return vni;
+}
+
+/* From a VNI that is only counted; its entry is turned with those of meters.  RC_FULL:
+ * done, or there is none. */
+static enum rc take_back(struct xgwh *x)
+{
+    struct taken_back *t = &x->taken_back;
+    uint64_t vni = next_counted(x);
+
+    if (vni == U64MAP_NONE) {
+        return RC_FULL;
+    }
+    if (t->count == t->cap) {
+        uint32_t cap = t->cap ? 2 * t->cap : 64;
+        uint32_t *at = realloc(t->vnis, cap * sizeof(*at));
+
+        if (!at) {
+            return RC_NO_MEMORY;
+        }
+        t->vnis = at;
+        t->cap = cap;
+    }
+    t->vnis[t->count++] = (uint32_t)vni;
+    meter_count_no_more(x, (uint32_t)vni);
+    return RC_FULL;
+}
+
+#define PLACES_A_WRITE 16 /* looked at */
+
+enum rc meters_count_more(struct xgwh *x, uint32_t budget, uint64_t *io_writes)
+{
+    const struct u64map *vnis = &x->holds.vnis;
+    uint32_t places = u64map_places(vnis);
+    enum rc rc = RC_OK;
+
+    if (places > budget * PLACES_A_WRITE) {
+        places = budget * PLACES_A_WRITE;
+    }
+    for (uint32_t n = 0; rc == RC_OK && budget > 0 && x->meters_free > 0 &&
+                         vnis->count > x->counted.count + x->meters.count && n < places;
+         n++) {
+        uint64_t vni = vnis->keys[x->count_next++ % u64map_places(vnis)];
+
+        if (vni != U64MAP_NONE && meter_of(x, (uint32_t)vni) == 0) {
+            rc = meter_count(x, (uint32_t)vni);
+            vni_refresh(x, (uint32_t)vni);
+            budget--;
+            ++*io_writes;
+        }
+    }
+    return rc;
+}
+
+uint32_t xgwh_counted_index(const struct xgwh *x, uint32_t vni)
+{
+    return u64map_find(&x->holds.vnis, vni) ? meter_of(x, vni) : 0;
+}
+
+uint32_t xgwh_counted_next(const struct xgwh *x, uint32_t from, uint32_t *ret_index)
+{
+    for (uint32_t vni = table_set_next(x->rows, from, 1u << TABLE_VNI); vni != 0;
+         vni = vni == VNI_MAX ? 0 : table_set_next(x->rows, vni + 1, 1u << TABLE_VNI)) {
+        *ret_index = xgwh_counted_index(x, vni);
+        if (*ret_index != 0) {
+            return vni;
+        }
+    }
+    return 0;
+}
+
+/* ---- metered ---- */
 
 enum rc meter_put(struct xgwh *x, uint32_t vni, const struct meter *m)
 {
     uint32_t index = meter_of(x, vni);
 
     if (index == 0) {
-        if (x->meters.count >= x->sizes.meters - 1) {
-            return RC_FULL;
-        }
         index = take_index(x);
-        if (index == 0) {
-            return RC_FULL;
-        }
     }
+    if (index == 0) {
+        return take_back(x);
+    }
+    u64map_delete(&x->counted, vni);
     write_meter(x, index, m);
     return u64map_put(&x->meters, vni, index | METER_NAMED) ? RC_OK : RC_NO_MEMORY;
 }
 
+/* A VNI that stays keeps the index, to be counted. */
 void meter_delete(struct xgwh *x, uint32_t vni)
 {
-    uint32_t index = meter_of(x, vni);
+    uint32_t index = meter_is_set(x, vni) ? meter_of(x, vni) : 0;
 
-    if (index != 0) {
-        x->meter_use[index] = METER_LEAVES; /* its VNI's entry names it still */
-        u64map_delete(&x->meters, vni);
-        x->has_leaving_meters = true;
+    if (index == 0) {
+        return;
     }
-}
-
-void meters_settle(struct xgwh *x)
-{
-    for (uint32_t i = 0; x->has_leaving_meters && i < x->sizes.meters; i++) {
-        if (x->meter_use[i] == METER_LEAVES) {
-            x->meter_use[i] = METER_FREE;
-        }
+    u64map_delete(&x->meters, vni);
+    if (u64map_find(&x->holds.vnis, vni) && u64map_put(&x->counted, vni, index)) {
+        open_meter(x, index);
+    } else {
+        leave_index(x, index);
     }
-    x->has_leaving_meters = false;
 }
 
 /* ---- after a read-back ---- */
 
 /* An index that two name goes to one of them; the other's entry is written anew. */
-static enum rc adopt(struct xgwh *x, uint32_t vni, uint32_t index)
+static enum rc adopt(struct xgwh *x, uint32_t vni, uint32_t value)
 {
-    if (index == 0 || index >= x->sizes.meters || x->meter_use[index] != METER_FREE) {
+    uint32_t index = value & METER_INDEX;
+    bool is_metered = value >> 18 & PHYS_VNI_METERED;
+
+    if (index == 0 || index >= x->sizes.meters ||
+        (x->meter_use[index] & METER_USE) != METER_FREE) {
         return RC_OK;
     }
-    x->meter_use[index] = METER_USED;
-    return u64map_put(&x->meters, vni, index) ? RC_OK : RC_NO_MEMORY;
+    use(x, index, METER_USED);
+    x->meters_free--;
+    if (is_metered) {
+        x->meter_use[index] |= METER_SET;
+    } else {
+        open_meter(x, index);
+    }
+    return u64map_put(is_metered ? &x->meters : &x->counted, vni, index) ? RC_OK
+                                                                         : RC_NO_MEMORY;
+}
+
+/* What meters say was not read; it is what we write now. */
+static enum rc name_meter(struct xgwh *x, uint32_t vni, struct rows *old,
+                          struct table_set *rows)
+{
+    struct entry e;
+    struct row r;
+    enum rc rc;
+
+    if (!old || !rows_find(old, TABLE_METER, NULL, 0, &r) ||
+        entry_unpack(TABLE_METER, vni, &r, &e, NULL) != RC_OK) {
+        return RC_OK;
+    }
+    rc = meter_put(x, vni, &e.meter);
+    return rc == RC_OK ? table_set_put(rows, vni, TABLE_METER, rows_ref(old)) : rc;
 }
 
 enum rc meters_adopt(struct xgwh *x, const struct table_set *old,
                      struct table_set *rows)
 {
     const struct u64map *vnis = &x->holds.vnis;
+    bool is_new = table_set_count(old, TABLE_VNI) == 0;
     enum rc rc = RC_OK;
 
     u64map_fini(&x->meters);
-    memset(x->meter_use, 0, x->sizes.meters);
+    u64map_fini(&x->counted);
+    for (uint32_t i = 0; i < x->sizes.meters; i++) {
+        use(x, i, METER_FREE);
+    }
+    x->meters_free = x->sizes.meters > 0 ? x->sizes.meters - 1 : 0;
+    x->has_leaving_meters = false;
     for (uint32_t i = 0; rc == RC_OK && i < u64map_places(vnis); i++) {
-        uint32_t vni = (uint32_t)vnis->keys[i];
-        struct rows *row = NULL;
-        struct entry e;
-        struct row r;
+        if (vnis->keys[i] != U64MAP_NONE) {
+            uint32_t vni = (uint32_t)vnis->keys[i];
 
-        if (vnis->keys[i] == U64MAP_NONE) {
-            continue;
-        }
-        rc = adopt(x, vni, vnis->values[i] & METER_INDEX);
-        if (rc != RC_OK || meter_of(x, vni) == 0) {
-            continue;
-        }
-        row = table_set_rows(old, vni, TABLE_METER);
-        if (row && rows_find(row, TABLE_METER, NULL, 0, &r) &&
-            entry_unpack(TABLE_METER, vni, &r, &e, NULL) == RC_OK) {
-            /* What the meter says was not read; it is what we write now. */
-            rc = meter_put(x, vni, &e.meter);
-            if (rc == RC_OK) {
-                rc = table_set_put(rows, vni, TABLE_METER, rows_ref(row));
+            rc = adopt(x, vni, vnis->values[i]);
+            if (rc == RC_OK && meter_is_set(x, vni)) {
+                rc = name_meter(x, vni, table_set_rows(old, vni, TABLE_METER), rows);
             }
+        }
+    }
+    /* Nobody knows any more what those are set to that have no owner; of those that
+     * have one its entry says it. */
+    for (uint32_t i = 0; is_new && i < x->sizes.meters; i++) {
+        if ((x->meter_use[i] & METER_USE) == METER_FREE) {
+            x->meter_use[i] |= METER_SET;
         }
     }
     return rc;

@@ -381,7 +381,8 @@ static void check_vnis(struct xgwh *x, struct xgwh_findings *f)
         if (vnis->keys[i] == U64MAP_NONE) {
             continue;
         }
-        if ((old >> 18 & ~(uint32_t)VNI_FLAGS_ON_CHIP) != 0 || (old >> 16 & 3) == 3) {
+        if ((old >> 18 & ~(uint32_t)(VNI_FLAGS_ON_CHIP | PHYS_VNI_METERED)) != 0 ||
+            (old >> 16 & 3) == 3) {
             /* Flags that we do not write: a value that no VNI has, so it is put right.
              */
             vnis->values[i] = (old >> 18 & VNI_FLAGS_ON_CHIP) << 18 | 3u << 16;

@@ -2,8 +2,10 @@
 
 uint32_t vni_value(const struct xgwh *x, uint32_t vni, uint8_t flags)
 {
-    return (uint32_t)flags << 18 | (uint32_t)xgwh_half_of(x, vni) << 16 |
-           meter_of(x, vni);
+    uint32_t on_chip = flags & VNI_FLAGS_ON_CHIP;
+
+    on_chip |= meter_is_set(x, vni) ? PHYS_VNI_METERED : 0;
+    return on_chip << 18 | (uint32_t)xgwh_half_of(x, vni) << 16 | meter_of(x, vni);
 }
 
 void vni_entry(uint32_t vni, uint32_t value, struct phys_entry *ret)
@@ -19,17 +21,21 @@ void vni_entry(uint32_t vni, uint32_t value, struct phys_entry *ret)
 enum rc vni_put(struct xgwh *x, uint32_t vni, uint8_t flags)
 {
     uint32_t *old = u64map_find(&x->holds.vnis, vni);
-    uint32_t value = vni_value(x, vni, flags);
+    uint32_t value;
     struct phys_entry e;
 
     if (flags & ~VNI_FLAGS_ON_CHIP) {
         return RC_INVALID;
     }
-    if (old && *old == value) {
-        return RC_OK;
-    }
     if (!old && x->holds.vnis.count >= xgwh_limit(x, PHYS_VNI)) {
         return RC_FULL;
+    }
+    if (meter_count(x, vni) != RC_OK) {
+        return RC_NO_MEMORY;
+    }
+    value = vni_value(x, vni, flags);
+    if (old && *old == value) {
+        return RC_OK;
     }
     vni_entry(vni, value, &e);
     plan_add(&x->plan, STAGE_ADMIT, old ? PHYS_MODIFY : PHYS_INSERT, &e);
@@ -43,6 +49,7 @@ void vni_delete(struct xgwh *x, uint32_t vni)
     if (u64map_delete(&x->holds.vnis, vni)) {
         vni_entry(vni, 0, &e);
         plan_add(&x->plan, STAGE_ADD, PHYS_DELETE, &e);
+        meter_count_no_more(x, vni);
     }
 }
 

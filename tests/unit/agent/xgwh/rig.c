@@ -218,6 +218,7 @@ static void check_vni(struct rig *r, uint32_t vni, const struct model *a,
             const struct entry *a_row = old ? old : new;
             const struct entry *b_row = new ? new : old;
 
+            flags &= ~(unsigned)PHYS_VNI_METERED;
             ck_assert(is_between(flags, a_row->vni_row.flags, b_row->vni_row.flags));
             ck_assert(r->halves == 1 ? place == 0
                                      : is_between(place, a_row->vni_row.half,
@@ -323,7 +324,9 @@ static void take_meter(void *ctx, const struct phys_meter_write *w)
     if (to->meter_count == to->meter_cap) {
         to->meter_cap = to->meter_cap ? 2 * to->meter_cap : 256;
         to->meters = realloc(to->meters, to->meter_cap * sizeof(*to->meters));
+        to->before = realloc(to->before, to->meter_cap * sizeof(*to->before));
     }
+    to->before[to->meter_count] = to->count;
     to->meters[to->meter_count++] = *w;
 }
 
@@ -357,18 +360,86 @@ static void shuffle(struct rig *r)
     }
 }
 
+/* When a meter's write may be done: before how many entries at the least and at most.
+ */
+static void meter_span(const struct rig *r, unsigned i, unsigned *ret_first,
+                       unsigned *ret_last)
+{
+    const struct phys_write *w = r->writes.at;
+    unsigned first = r->writes.before[i];
+    unsigned last = first;
+    bool is_first = r->writes.meters[i].barrier;
+
+    for (unsigned k = i; k-- > 0 && !is_first && r->writes.before[k] == first;) {
+        is_first = r->writes.meters[k].barrier;
+    }
+    while (!is_first && first > 0 && !w[--first].barrier) {
+    }
+    while (last < r->writes.count && !w[last].barrier) {
+        last++;
+    }
+    *ret_first = first;
+    *ret_last = last;
+}
+
+/* The meters that are written before the `at`-th entry; each at one of both ends of the
+ * time that it has. */
+static void follow_meters(struct rig *r, unsigned at, const bool *is_late)
+{
+    for (unsigned i = 0; i < r->writes.meter_count; i++) {
+        const struct phys_meter_write *w = &r->writes.meters[i];
+        unsigned first;
+        unsigned last;
+
+        if (w->meter != PHYS_METER_VNI) {
+            continue;
+        }
+        meter_span(r, i, &first, &last);
+        if (at == (is_late[i] ? last : first)) {
+            ck_assert(w->index > 0 && w->index < r->sizes.meters);
+            r->meters[w->index] = w->config;
+        }
+    }
+}
+
+static bool is_metered(const struct model *m, uint32_t vni)
+{
+    struct entry key = { .table = TABLE_METER, .vni = vni };
+
+    return m && model_find(m, &key);
+}
+
+/* Whoever has no meter, before and after, is held back by none. */
+static void check_unmetered(const struct rig *r, const struct model *after)
+{
+    static const struct phys_meter_config open;
+
+    for (uint32_t vni = 1; !r->is_disturbed && vni < ARRAY_LEN(r->places); vni++) {
+        unsigned flags;
+        unsigned half;
+        unsigned index;
+
+        if (is_metered(&r->model, vni) || is_metered(after, vni) ||
+            !soft_vni(r->soft, 0, vni, &flags, &half, &index) || index == 0) {
+            continue;
+        }
+        ck_assert_msg(memcmp(&r->meters[index], &open, sizeof(open)) == 0,
+                      "vni %u has no meter, and its index %u lets %llu B/s pass", vni,
+                      index, (unsigned long long)r->meters[index].pir);
+    }
+}
+
 /* `after` is what holds in the end; `rows` are those that change. */
 static void follow(struct rig *r, const struct model *after, const struct entry *rows,
                    unsigned count)
 {
-    ck_assert(r->writes.count == 0 || r->writes.at[0].barrier);
-    for (unsigned i = 0; i < r->writes.meter_count; i++) {
-        const struct phys_meter_write *w = &r->writes.meters[i];
+    bool *is_late = calloc(r->writes.meter_count + 1, sizeof(*is_late));
 
-        if (w->meter == PHYS_METER_VNI) {
-            ck_assert(w->index > 0 && w->index < r->sizes.meters);
-            r->meters[w->index] = w->config;
-        }
+    ck_assert(r->writes.count == 0 || r->writes.at[0].barrier ||
+              (r->writes.meter_count > 0 && r->writes.before[0] == 0 &&
+               r->writes.meters[0].barrier));
+    for (unsigned i = 0; r->is_unordered && i < r->writes.meter_count; i++) {
+        is_late[i] = rig_random(r, 2);
     }
     if (r->is_unordered) {
         shuffle(r);
@@ -376,6 +447,8 @@ static void follow(struct rig *r, const struct model *after, const struct entry 
     for (unsigned i = 0; i < r->writes.count; i++) {
         const struct phys_write *w = &r->writes.at[i];
 
+        follow_meters(r, i, is_late);
+        check_unmetered(r, after);
         for (unsigned half = 0; half < r->halves; half++) {
             const char *wrong;
 
@@ -393,7 +466,11 @@ static void follow(struct rig *r, const struct model *after, const struct entry 
                 check_row(r, &r->probes.at[k], &r->model, after);
             }
         }
+        check_unmetered(r, after);
     }
+    follow_meters(r, r->writes.count, is_late);
+    check_unmetered(r, after);
+    free(is_late);
 }
 
 void rig_follow(struct rig *r)
@@ -434,6 +511,7 @@ void rig_fini(struct rig *r)
     free(r->probes.at);
     free(r->writes.at);
     free(r->writes.meters);
+    free(r->writes.before);
     xgwh_exceptions_fini(&r->exceptions);
 }
 
@@ -548,7 +626,8 @@ static void check_rows(const struct rig *r)
     }
 }
 
-/* A VNI with a meter names one that says what the row says, and nobody else's. */
+/* A VNI with a meter names one that says what the row says, one without names one that
+ * says nothing, or none; and nobody names another's. */
 static void check_meters(const struct rig *r)
 {
     bool is_taken[64] = { 0 };
@@ -565,10 +644,12 @@ static void check_meters(const struct rig *r)
             continue;
         }
         ck_assert(soft_vni(r->soft, 0, e->vni, &flags, &half, &index));
-        ck_assert_int_eq(index != 0, meter != NULL);
+        ck_assert_uint_eq(xgwh_counted_index(r->x, e->vni), index);
+        ck_assert_uint_eq(flags & PHYS_VNI_METERED, meter ? PHYS_VNI_METERED : 0);
+        ck_assert(!meter || index != 0);
+        ck_assert(!is_taken[index] || index == 0);
+        is_taken[index] = true;
         if (meter) {
-            ck_assert(!is_taken[index]);
-            is_taken[index] = true;
             ck_assert_uint_eq(r->meters[index].pir, (meter->meter.peak_bps + 7) / 8);
             ck_assert_uint_eq(r->meters[index].cburst, meter->meter.committed_burst);
         }
@@ -584,6 +665,7 @@ void rig_check(struct rig *r)
     }
     check_rows(r);
     check_meters(r);
+    check_unmetered(r, NULL);
     for (unsigned half = 0; half < r->halves; half++) {
         for (unsigned t = 0; t < PHYS_TABLES; t++) {
             ck_assert_msg(s.usage.used[t][half] == r->soft->tables[half][t].count,

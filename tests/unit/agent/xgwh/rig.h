@@ -24,6 +24,7 @@ struct writes {
     unsigned count;
     unsigned cap;
     struct phys_meter_write *meters;
+    unsigned *before; /* of each of them: so many of `at` were told before it */
     unsigned meter_count;
     unsigned meter_cap;
 };
@@ -45,6 +46,7 @@ struct rig {
     uint64_t lookups;
     uint64_t strangers; /* an address without a row that got another's NC */
     bool is_unordered;  /* shuffles what has no barrier between */
+    bool is_disturbed;  /* somebody else wrote: what VNIs name is put right first */
 };
 
 uint32_t rig_random(struct rig *r, uint32_t below);

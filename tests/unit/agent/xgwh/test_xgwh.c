@@ -231,6 +231,148 @@ START_TEST(a_row_too_many_is_an_exception_and_fits_once_there_is_room)
 }
 END_TEST
 
+static struct entry meter_of_vni(uint32_t vni, uint64_t bps)
+{
+    struct entry e = { .table = TABLE_METER, .vni = vni };
+
+    e.meter = (struct meter){ bps, bps, 10000, 10000 };
+    return e;
+}
+
+/* VNIs from 1 to `last` that have an index of their own. */
+static unsigned count_counted(const struct rig *r, uint32_t last)
+{
+    unsigned n = 0;
+    uint32_t index;
+
+    for (uint32_t vni = 1; (vni = xgwh_counted_next(r->x, vni, &index)) != 0; vni++) {
+        ck_assert_uint_le(vni, last);
+        ck_assert_uint_eq(index, xgwh_counted_index(r->x, vni));
+        n++;
+    }
+    return n;
+}
+
+/* 7 indexes, 10 VNIs. */
+START_TEST(vnis_are_counted_while_there_are_indexes_and_give_them_back_to_meters)
+{
+    struct phys_sizes sizes = tiny();
+    struct entry meters[7];
+    uint8_t ops[7];
+    struct rig r;
+
+    rig_init(&r, &sizes, 2);
+    r.is_unordered = true;
+    for (uint32_t vni = 1; vni <= 10; vni++) {
+        struct entry e = row_vni(vni, 0, vni & 1);
+
+        rig_put(&r, &e);
+        rig_check(&r);
+        ck_assert_uint_eq(count_counted(&r, 10), vni < 7 ? vni : 7);
+    }
+    ck_assert_uint_eq(xgwh_status(r.x).usage.meters, 0);
+    /* One that is counted: its own index, no other entry is touched. */
+    meters[0] = meter_of_vni(2, 800);
+    rig_put(&r, &meters[0]);
+    ck_assert_uint_eq(r.writes.count, 1);
+    rig_check(&r);
+    /* One that is not: somebody else's. */
+    meters[0] = meter_of_vni(9, 800);
+    rig_put(&r, &meters[0]);
+    ck_assert_uint_eq(r.exceptions.count, 0);
+    ck_assert_uint_ne(xgwh_counted_index(r.x, 9), 0);
+    ck_assert_uint_eq(count_counted(&r, 10), 7);
+    rig_check(&r);
+    /* All that there are, in one batch; then no more. */
+    for (uint32_t i = 0; i < 5; i++) {
+        meters[i] = meter_of_vni(3 + i, 8000);
+        ops[i] = BATCH_PUT;
+    }
+    rig_apply(&r, meters, ops, 5);
+    ck_assert_uint_eq(r.exceptions.count, 0);
+    ck_assert_uint_eq(xgwh_status(r.x).usage.meters, 7);
+    rig_check(&r);
+    meters[0] = meter_of_vni(1, 800);
+    rig_put(&r, &meters[0]);
+    ck_assert_uint_eq(r.exceptions.count, 1);
+    rig_check(&r);
+    /* Who loses its meter is counted still, and lets everything pass; an index that is
+     * free goes to one that had none. */
+    rig_delete(&r, &meters[1]);
+    ck_assert_uint_ne(xgwh_counted_index(r.x, 4), 0);
+    rig_check(&r);
+    meters[0] = row_vni(4, 0, 0);
+    rig_delete(&r, &meters[0]);
+    rig_apply(&r, NULL, NULL, 0);
+    ck_assert_uint_eq(count_counted(&r, 10), 7);
+    rig_check(&r);
+    rig_fini(&r);
+}
+END_TEST
+
+START_TEST(a_new_agent_tells_who_is_metered_from_who_is_counted)
+{
+    struct phys_sizes sizes = tiny();
+    struct entry meter = meter_of_vni(2, 800);
+    struct xgwh_findings f;
+    struct xgwh *x;
+    struct rig r;
+
+    rig_init(&r, &sizes, 2);
+    for (uint32_t vni = 1; vni <= 3; vni++) {
+        struct entry e = row_vni(vni, 0, vni & 1);
+
+        rig_put(&r, &e);
+    }
+    rig_put(&r, &meter);
+    x = rig_new(&r);
+    rig_read(&r, x, &f);
+    ck_assert_uint_eq(r.writes.count + r.writes.meter_count, 0);
+    ck_assert_uint_eq(f.unnamed, 1); /* what the meter says */
+    for (uint32_t vni = 1; vni <= 3; vni++) {
+        ck_assert_uint_eq(xgwh_counted_index(x, vni), xgwh_counted_index(r.x, vni));
+    }
+    xgwh_free(r.x);
+    r.x = x;
+    rig_put(&r, &meter);
+    ck_assert_uint_eq(r.writes.count, 0);
+    rig_check(&r);
+    rig_fini(&r);
+}
+END_TEST
+
+/* Somebody wrote that VNI 1, which has no meter, has the index of VNI 2, which has. */
+START_TEST(a_vni_found_at_a_meters_index_is_not_held_back_by_it)
+{
+    struct phys_sizes sizes = tiny();
+    struct entry meter = meter_of_vni(2, 800);
+    struct xgwh_findings f;
+    struct phys_write w = { .op = PHYS_MODIFY };
+    struct rig r;
+
+    rig_init(&r, &sizes, 1);
+    for (uint32_t vni = 1; vni <= 2; vni++) {
+        struct entry e = row_vni(vni, 0, 0);
+
+        rig_put(&r, &e);
+    }
+    rig_put(&r, &meter);
+    w.entry = phys_make(PHYS_VNI, PHYS_BOTH, 0);
+    phys_set_key(&w.entry, 0, 1);
+    phys_set_action(&w.entry, PHYS_SET_VNI);
+    phys_set_param(&w.entry, 2, xgwh_counted_index(r.x, 2));
+    ck_assert_ptr_null(soft_write(r.soft, 0, &w));
+    rig_read(&r, r.x, &f);
+    r.is_disturbed = true;
+    rig_follow(&r);
+    r.is_disturbed = false;
+    rig_put(&r, &meter); /* if it was lost, the controller sends it again */
+    ck_assert_uint_eq(r.exceptions.count, 0);
+    rig_check(&r);
+    rig_fini(&r);
+}
+END_TEST
+
 START_TEST(what_was_spilled_moves_back_when_there_is_room)
 {
     struct phys_sizes sizes = tiny();
@@ -501,6 +643,10 @@ int main(void)
     tcase_add_test(tc, a_batch_that_is_none_changes_nothing);
     tcase_add_loop_test(tc, a_row_too_many_is_an_exception_and_fits_once_there_is_room,
                         0, ARRAY_LEN(full_cases));
+    tcase_add_test(
+        tc, vnis_are_counted_while_there_are_indexes_and_give_them_back_to_meters);
+    tcase_add_test(tc, a_new_agent_tells_who_is_metered_from_who_is_counted);
+    tcase_add_test(tc, a_vni_found_at_a_meters_index_is_not_held_back_by_it);
     tcase_add_test(tc, what_was_spilled_moves_back_when_there_is_room);
     tcase_add_test(tc, a_large_batch_has_few_barriers);
     tcase_add_test(tc, the_nodes_fallback_meter_is_shared_out_to_its_halves);
