@@ -6,7 +6,7 @@
  *   rest_reply.c    answers: JSON, problem details
  *   rest_command.c  commands, waits, merge patches
  *   rest_json.c     objects as JSON; rest_batch.c: entries as JSON
- *   rest_objects.c, rest_policy.c, rest_suggest.c, rest_tenants.c,
+ *   rest_objects.c, rest_operations.c, rest_policy.c, rest_suggest.c, rest_tenants.c,
  *   rest_status.c: handlers
  *   rest_routes.c   the table of the API
  */
@@ -150,6 +150,11 @@ bool rest_page_read(struct rest_request *r, uint8_t least, uint8_t most,
                     struct rest_page *ret);
 void rest_page_token(const void *key, size_t len, char ret[REST_PAGE_TOKEN_SIZE]);
 
+/* Names are in order: whether this one comes before the page. */
+bool rest_is_before(const struct rest_page *page, const char *name);
+/* Takes `items`; `next`: the first name of the next page, null: there is none. */
+void rest_send_page(struct rest_request *r, json_t *items, const char *next);
+
 /* The body as one JSON object without repeated keys; borrowed.  Null: answered. */
 json_t *rest_body(struct rest_request *r);
 /* The raw body. */
@@ -231,6 +236,10 @@ void rest_put_policy(struct rest_request *r);
 void rest_patch_policy(struct rest_request *r);
 void rest_get_suggestion(struct rest_request *r);
 void rest_post_entries(struct rest_request *r);
+void rest_move_tenant(struct rest_request *r);
+void rest_list_operations(struct rest_request *r);
+void rest_get_operation(struct rest_request *r);
+void rest_cancel_operation(struct rest_request *r);
 void rest_get_status(struct rest_request *r);
 void rest_get_trace(struct rest_request *r);
 void rest_get_metrics(struct rest_request *r);

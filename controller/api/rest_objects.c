@@ -45,7 +45,7 @@ static bool name_fits(struct rest_request *r)
     return true;
 }
 
-static void send_page(struct rest_request *r, json_t *items, const char *next)
+void rest_send_page(struct rest_request *r, json_t *items, const char *next)
 {
     json_t *json = json_pack("{s:o}", "items", items);
     char token[REST_PAGE_TOKEN_SIZE];
@@ -58,7 +58,7 @@ static void send_page(struct rest_request *r, json_t *items, const char *next)
 }
 
 /* Names are in order: whether this one comes before the page. */
-static bool is_before(const struct rest_page *page, const char *name)
+bool rest_is_before(const struct rest_page *page, const char *name)
 {
     char key[REST_PAGE_KEY_MAX + 1] = "";
 
@@ -217,14 +217,15 @@ void rest_list_clusters(struct rest_request *r)
         return;
     }
     items = json_array();
-    while ((c = core_cluster_at(core_of(r), i)) != NULL && is_before(&page, c->name)) {
+    while ((c = core_cluster_at(core_of(r), i)) != NULL &&
+           rest_is_before(&page, c->name)) {
         i++;
     }
     for (; c && json_array_size(items) < page.size;
          c = core_cluster_at(core_of(r), ++i)) {
         json_array_append_new(items, cluster_json(r, c));
     }
-    send_page(r, items, c ? c->name : NULL);
+    rest_send_page(r, items, c ? c->name : NULL);
 }
 
 void rest_get_cluster(struct rest_request *r)
@@ -345,13 +346,14 @@ void rest_list_nodes(struct rest_request *r)
         return;
     }
     items = json_array();
-    while ((n = core_node_at(core_of(r), i)) != NULL && is_before(&page, n->name)) {
+    while ((n = core_node_at(core_of(r), i)) != NULL &&
+           rest_is_before(&page, n->name)) {
         i++;
     }
     for (; n && json_array_size(items) < page.size; n = core_node_at(core_of(r), ++i)) {
         json_array_append_new(items, node_json(r, n));
     }
-    send_page(r, items, n ? n->name : NULL);
+    rest_send_page(r, items, n ? n->name : NULL);
 }
 
 void rest_get_node(struct rest_request *r)

@@ -3,13 +3,14 @@
 
 #include <stddef.h>
 
-static const char *const kinds[] = { "region", "policy", "clusters", "nodes", "tenants",
-                                     "routes", "vms",    "acl",      "meter", NULL };
+static const char *const kinds[] = { "region",  "policy",     "clusters", "nodes",
+                                     "tenants", "routes",     "vms",      "acl",
+                                     "meter",   "operations", NULL };
 static const char *const deletable[] = { "cluster", "node", "tenant", "route",
                                          "vm",      "acl",  "meter",  NULL };
-static const char *const describable[] = { "region", "policy", "cluster", "node",
-                                           "tenant", "route",  "vm",      "acl",
-                                           "meter",  NULL };
+static const char *const describable[] = { "region", "policy",    "cluster", "node",
+                                           "tenant", "route",     "vm",      "acl",
+                                           "meter",  "operation", NULL };
 static const char *const shells[] = { "bash", "zsh", NULL };
 
 static const struct cli_option apply_options[] = {
@@ -45,6 +46,16 @@ static const struct cli_option trace_options[] = {
 
 static const struct cli_option policy_set_options[] = {
     { "dry-run", 0, NULL, "Check it, and change nothing." },
+    { NULL, 0, NULL, NULL },
+};
+
+static const struct cli_option move_options[] = {
+    { "to", 0, "CLUSTER", "XGW-H or x86; an XGW-H cluster brings what backs it." },
+    { "drain-ms", 0, "N", "Keep the source so long after the steering [5000]." },
+    { "ignore-steering", 0, NULL,
+      "Do not wait for those who steer; may lose packets." },
+    { "no-wait", 0, NULL, "Begin it, and do not wait for its end." },
+    { "dry-run", 0, NULL, "Check it, and move nothing." },
     { NULL, 0, NULL, NULL },
 };
 
@@ -96,14 +107,16 @@ const struct cli_command cli_commands[] = {
       "  xgwctl apply -f region.yaml --wait=applied\n"
       "  xgwctl get nodes -o yaml | sed s/9000/1500/ | xgwctl apply -f -\n",
       cmd_apply },
-    { "get", "region|policy|clusters|nodes|tenants|routes|vms|acl|meter [KEY…]",
+    { "get",
+      "region|policy|clusters|nodes|tenants|routes|vms|acl|meter|operations [KEY…]",
       "Show objects, or one of them.", 1, 3, kinds, get_options,
       "  xgwctl get nodes\n"
       "  xgwctl get tenants 100 -o json\n"
       "  xgwctl get routes 100\n"
       "  xgwctl get route 100 10.0.0.0/24 -o yaml\n",
       cmd_get },
-    { "describe", "region|policy|cluster|node|tenant|route|vm|acl|meter [KEY…]",
+    { "describe",
+      "region|policy|cluster|node|tenant|route|vm|acl|meter|operation [KEY…]",
       "Show one object with all its fields and what belongs to it.", 1, 3, describable,
       NULL,
       "  xgwctl describe cluster x86-1\n"
@@ -171,6 +184,15 @@ const struct cli_command cli_commands[] = {
       "  xgwctl policy suggest -o json | jq '.services[] | select(.place != "
       ".suggested)'\n",
       cmd_policy_suggest },
+    { "tenant move", "VNI --to CLUSTER",
+      "Move a tenant to other clusters without losing a packet.", 1, 1, NULL,
+      move_options,
+      "  xgwctl tenant move 100 --to h-2\n"
+      "  xgwctl tenant move 100 --to x86-2 --drain-ms 30000 --no-wait\n"
+      "  xgwctl get operations\n",
+      cmd_tenant_move },
+    { "operation cancel", "ID", "Take an operation back, as far as that is safe.", 1, 1,
+      NULL, NULL, "  xgwctl operation cancel op-0000000017\n", cmd_operation_cancel },
     { "completion", "bash|zsh", "Print a completion script.", 1, 1, shells, NULL,
       "  source <(xgwctl completion bash)\n"
       "  xgwctl completion zsh > ~/.zfunc/_xgwctl\n",

@@ -29,6 +29,8 @@ static const char *const meter_fields[] = { "vni",        "committed_bps",
                                             "peak_bps",   "committed_burst",
                                             "peak_burst", NULL };
 
+static const char *const no_fields[] = { NULL }; /* it is not put */
+
 static const char *const policy_answers[] = { "pending", "revision", NULL };
 static const char *const object_answers[] = { "status", "revision", NULL };
 static const char *const tenant_answers[] = { "table", "rules", "revision", NULL };
@@ -109,6 +111,15 @@ static const struct cli_column meter_columns[] = {
     { "COMMITTED BURST", "committed_burst" },
     { "PEAK BURST", "peak_burst" },
     { NULL, NULL },
+};
+
+static const struct cli_column operation_columns[] = {
+    { "ID", "id" },         { "KIND", "kind" },
+    { "VNI", "vni" },       { "FROM", "from.cluster" },
+    { "H", "from.h_home" }, { "TO", "to.cluster" },
+    { "H", "to.h_home" },   { "STATE", "state" },
+    { "STEP", "step" },     { "WAITS FOR", "waits_for" },
+    { "REASON", "reason" }, { NULL, NULL },
 };
 
 const struct cli_kind cli_kinds[CLI_KINDS] = {
@@ -192,6 +203,15 @@ const struct cli_kind cli_kinds[CLI_KINDS] = {
       meter_fields,
       entry_answers,
       meter_columns,
+      { NULL, NULL } },
+    { "operation",
+      "operations",
+      1,
+      0,
+      "[ID]",
+      no_fields,
+      no_fields,
+      operation_columns,
       { NULL, NULL } },
 };
 

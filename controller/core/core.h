@@ -87,7 +87,7 @@ struct command {
         char name[64]; /* deletes; the operation of CANCEL */
         struct {
             uint32_t vni;
-            struct home to; /* x86: may be left out where `h` is named */
+            char cluster[CLUSTER_NAME_MAX + 1]; /* x86, or XGW-H with what backs it */
             uint32_t drain_ms;
             bool ignores_steering;
         } move;

@@ -89,35 +89,21 @@ bool objects_note_operation(struct objects *o, const struct operation *op)
 
 /* ---- what is asked for ---- */
 
-static enum rc check_target(const struct core *c, struct home *to, struct err *err)
+static enum rc find_target(const struct core *c, const char *name, struct home *ret,
+                           struct err *err)
 {
-    const char *first = to->h[0] ? to->h : to->x86;
-    const struct cluster *k = objects_cluster(&c->tip_objects, first);
-    unsigned kind = to->h[0] ? CLUSTER_XGW_H : CLUSTER_X86;
-    const char *field = to->h[0] ? "h_home" : "cluster";
+    const struct cluster *k = objects_cluster(&c->tip_objects, name);
 
-    if (!first[0]) {
-        return err_field(err, RC_INVALID, "cluster", "required",
-                         "name the cluster to move to");
-    }
     if (!k) {
-        return err_field(err, RC_INVALID, field, "unknown_cluster",
-                         "there is no cluster '%s'", first);
+        return err_field(err, RC_INVALID, "cluster", "unknown_cluster",
+                         "there is no cluster '%s'", name);
     }
-    if (k->kind != kind) {
-        return err_field(err, RC_INVALID, field, "home_kind",
-                         "cluster %s is of kind %s, not %s", first,
-                         cluster_kind_name(k->kind), cluster_kind_name(kind));
+    if (k->kind == CLUSTER_XGW_H) {
+        memcpy(ret->h, k->name, sizeof(ret->h));
+        memcpy(ret->x86, k->backing, sizeof(ret->x86));
+    } else {
+        memcpy(ret->x86, k->name, sizeof(ret->x86));
     }
-    if (kind == CLUSTER_X86) {
-        return RC_OK;
-    }
-    if (to->x86[0] && strcmp(to->x86, k->backing) != 0) {
-        return err_field(err, RC_INVALID, "cluster", "home_backing",
-                         "behind cluster %s stands %s, so that is the x86 home, not %s",
-                         first, k->backing, to->x86);
-    }
-    memcpy(to->x86, k->backing, sizeof(to->x86));
     return RC_OK;
 }
 
@@ -137,7 +123,7 @@ static enum rc check_move(const struct core *c, const struct operation *o,
     }
     if (!o->move.to.h[0] && (table_set_rows(c->tip, vni, TABLE_ACL) ||
                              table_set_rows(c->tip, vni, TABLE_METER))) {
-        return err_field(err, RC_CONFLICT, "h_home", "xgw_h_needed",
+        return err_field(err, RC_CONFLICT, "cluster", "xgw_h_needed",
                          "vni %u has rules or a meter, which hold on XGW-H only", vni);
     }
     if (o->move.drain_ms > MOVE_DRAIN_MS_MAX) {
@@ -176,11 +162,10 @@ static enum rc begin_move(struct core *c, struct pending *p, struct operation *o
     memcpy(o->who, cmd->who, sizeof(o->who));
     o->created_ms = c->unix_ms;
     o->move.vni = cmd->move.vni;
-    o->move.to = cmd->move.to;
     o->move.drain_ms = cmd->move.drain_ms;
     o->move.ignores_steering = cmd->move.ignores_steering;
     home_of_row(&row, &o->move.from);
-    rc = check_target(c, &o->move.to, err);
+    rc = find_target(c, cmd->move.cluster, &o->move.to, err);
     rc = rc ? rc : check_move(c, o, err);
     memcpy(p->reply.operation, o->id, sizeof(o->id));
     return rc;

@@ -56,15 +56,13 @@ static void world_fini(struct world *w)
     rig_free(w->rig);
 }
 
-static const struct core_reply *move(struct world *w, uint32_t vni, const char *x86,
-                                     const char *h)
+static const struct core_reply *move(struct world *w, uint32_t vni, const char *to)
 {
     struct command cmd = { .kind = COMMAND_MOVE, .who = "test" };
 
     cmd.move.vni = vni;
     cmd.move.drain_ms = 5000;
-    rig_copy(cmd.move.to.x86, x86);
-    rig_copy(cmd.move.to.h, h);
+    rig_copy(cmd.move.cluster, to);
     return rig_command(w->rig, &cmd);
 }
 
@@ -141,7 +139,7 @@ START_TEST(a_tenant_is_made_at_the_target_before_it_is_broken_at_the_source)
     const struct operation *o;
 
     world_init(&w);
-    ck_assert(!move(&w, 1, "c2", "")->err.code);
+    ck_assert(!move(&w, 1, "c2")->err.code);
     o = only(&w);
     ck_assert_int_eq(o->state, OPERATION_RUNNING);
     ck_assert_str_eq(o->who, "test");
@@ -170,7 +168,7 @@ START_TEST(what_changes_during_a_move_changes_on_both_clusters)
 
     world_init(&w);
     w.at[1].is_mute = true; /* the target takes it and says nothing */
-    ck_assert(!move(&w, 1, "c2", "")->err.code);
+    ck_assert(!move(&w, 1, "c2")->err.code);
     devices_settle(w.at, 3);
     ck_assert_int_eq(only(&w)->step, MOVE_INSTALL);
     rig_must(w.rig, VM(1, "10.1.0.6") LOCAL(1, "10.9.0.0/16"));
@@ -197,7 +195,7 @@ START_TEST(a_move_whose_controller_died_at_any_moment_is_finished_by_the_next)
         cmd.token = 99;
         cmd.move.vni = 1;
         cmd.move.drain_ms = 5000;
-        rig_copy(cmd.move.to.x86, "c2");
+        rig_copy(cmd.move.cluster, "c2");
         rig_input(w.rig, &in);
         for (int i = 0; i < _i; i++) {
             if (!rig_step(w.rig)) {
@@ -233,7 +231,7 @@ START_TEST(a_target_that_does_not_hold_what_it_should_takes_all_back)
 
     world_init(&w);
     w.at[1].loses_table = TABLE_VM_NC; /* and knows nothing of it */
-    ck_assert(!move(&w, 1, "c2", "")->err.code);
+    ck_assert(!move(&w, 1, "c2")->err.code);
     o = finish(&w);
     ck_assert_int_eq(o->state, OPERATION_UNDONE);
     ck_assert_ptr_nonnull(strstr(o->text, "g2"));
@@ -254,7 +252,7 @@ START_TEST(a_move_is_cancelled_up_to_its_steering_and_not_behind)
 
     world_init(&w);
     w.at[1].is_mute = true;
-    ck_assert(!move(&w, 1, "c2", "")->err.code);
+    ck_assert(!move(&w, 1, "c2")->err.code);
     devices_settle(w.at, 3);
     rig_copy(id, only(&w)->id);
     ck_assert(!cancel(&w, id)->err.code);
@@ -272,7 +270,7 @@ START_TEST(a_move_is_cancelled_up_to_its_steering_and_not_behind)
     device_dial(&w.at[1]);
     device_hello(&w.at[1]);
     devices_settle(w.at, 3);
-    ck_assert(!move(&w, 1, "c2", "")->err.code);
+    ck_assert(!move(&w, 1, "c2")->err.code);
     devices_settle(w.at, 3);
     rig_copy(id, core_operation_at(w.rig->core, 1)->id);
     ck_assert_int_eq(core_operation_at(w.rig->core, 1)->step, MOVE_DRAIN);
@@ -287,7 +285,7 @@ START_TEST(a_target_without_a_node_that_forwards_is_waited_for_and_then_given_up
 
     world_init(&w);
     rig_cluster(w.rig, "c4", "172.16.255.4");
-    ck_assert(!move(&w, 1, "c4", "")->err.code);
+    ck_assert(!move(&w, 1, "c4")->err.code);
     devices_settle(w.at, 3);
     rig_wait(w.rig, MOVE_TIMEOUT_MS - 1000);
     ck_assert_int_eq(only(&w)->state, OPERATION_RUNNING);
@@ -308,7 +306,7 @@ START_TEST(a_node_that_may_still_forward_to_the_source_holds_the_move)
 
     world_init(&w);
     device_hang_up(&w.at[2]); /* suspect: it forwards with the tables it has */
-    ck_assert(!move(&w, 1, "c2", "")->err.code);
+    ck_assert(!move(&w, 1, "c2")->err.code);
     devices_settle(w.at, 3);
     for (unsigned i = 0; i < 100; i++) {
         rig_wait(w.rig, 1000);
@@ -333,7 +331,7 @@ START_TEST(a_tenant_that_is_deleted_ends_its_move_and_leaves_nothing)
 
     world_init(&w);
     w.at[1].is_mute = true;
-    ck_assert(!move(&w, 1, "c2", "")->err.code);
+    ck_assert(!move(&w, 1, "c2")->err.code);
     devices_settle(w.at, 3);
     ck_assert(!rig_entries_confirmed(
                    w.rig, "{\"op\":\"delete\",\"table\":\"vxlan_route\","
@@ -357,39 +355,34 @@ START_TEST(moves_that_make_no_sense_are_refused_with_field_and_rule)
 {
     static const struct {
         uint32_t vni;
-        const char *x86, *h;
+        const char *to;
         enum rc rc;
         const char *field, *rule;
     } cases[] = {
-        { 1, "", "", RC_INVALID, "cluster", "required" },
-        { 1, "c9", "", RC_INVALID, "cluster", "unknown_cluster" },
-        { 1, "", "c9", RC_INVALID, "h_home", "unknown_cluster" },
-        { 1, "h1", "", RC_INVALID, "cluster", "home_kind" },
-        { 1, "", "c2", RC_INVALID, "h_home", "home_kind" },
-        { 1, "c2", "h1", RC_INVALID, "cluster", "home_backing" },
-        { 1, "c1", "", RC_CONFLICT, "cluster", "already_home" },
-        { 7, "c1", "", RC_NOT_FOUND, "vni", "unknown_tenant" },
+        { 1, "c9", RC_INVALID, "cluster", "unknown_cluster" },
+        { 1, "", RC_INVALID, "cluster", "unknown_cluster" },
+        { 1, "c1", RC_CONFLICT, "cluster", "already_home" },
+        { 7, "c1", RC_NOT_FOUND, "vni", "unknown_tenant" },
     };
     struct world w;
 
     world_init(&w);
-    rig_h_cluster(w.rig, "h1", "172.16.255.9", "c1");
     for (unsigned i = 0; i < ARRAY_LEN(cases); i++) {
-        const struct core_reply *r = move(&w, cases[i].vni, cases[i].x86, cases[i].h);
+        const struct core_reply *r = move(&w, cases[i].vni, cases[i].to);
 
         ck_assert_msg(r->err.code == cases[i].rc, "%u: %s", i, r->err.msg);
         ck_assert_str_eq(r->err.field, cases[i].field);
         ck_assert_str_eq(r->err.rule, cases[i].rule);
     }
     w.at[1].is_mute = true;
-    ck_assert(!move(&w, 1, "c2", "")->err.code);
-    ck_assert_str_eq(move(&w, 1, "c3", "")->err.rule, "tenant_is_moving");
+    ck_assert(!move(&w, 1, "c2")->err.code);
+    ck_assert_str_eq(move(&w, 1, "c3")->err.rule, "tenant_is_moving");
     RIG_REFUSES(w.rig, TENANT(1, "c3"), RC_CONFLICT, "tenant_is_moving");
     {
         struct command cmd = { .kind = COMMAND_DELETE_CLUSTER, .who = "test" };
 
         rig_cluster(w.rig, "c5", "172.16.255.5");
-        ck_assert(!move(&w, 2, "c5", "")->err.code);
+        ck_assert(!move(&w, 2, "c5")->err.code);
         rig_copy(cmd.name, "c5");
         ck_assert_str_eq(rig_command(w.rig, &cmd)->err.rule, "cluster_in_use");
     }
