@@ -7,6 +7,11 @@
  * write picks the stage by what packets may look up meanwhile: what is pointed to comes
  * before what points to it, and goes after it.
  *
+ * STAGE_ROUTE alone has an order inside, and that by *strands*: the routes of each half
+ * and the access rules know nothing of each other, so the first writes of all strands
+ * go together, then the second ones, and a batch has as many barriers as its longest
+ * strand.
+ *
  * One owner, one thread.
  */
 #pragma once
@@ -19,12 +24,14 @@ struct xgwh_cost;
 enum stage {
     STAGE_NC_ADD, /* NC addresses: entries will point to them */
     STAGE_ADD,    /* VM-NC entries; VNIs that go; ports before buckets name them */
-    STAGE_ROUTE,  /* alpm's, with barriers of their own */
+    STAGE_ROUTE,  /* routes and access rules: see plan_strand */
     STAGE_ADMIT,  /* VNIs, once all of theirs is there; buckets; own addresses */
     STAGE_DEL,    /* VM-NC entries */
     STAGE_LATE,   /* NC addresses, and what another entry has taken over */
     STAGES
 };
+
+enum plan_strand { STRAND_ROUTES_0, STRAND_ROUTES_1, STRAND_ACL, STRANDS };
 
 struct plan {
     struct plan_stage {
@@ -32,6 +39,11 @@ struct plan {
         uint32_t count;
         uint32_t cap;
     } stage[STAGES];
+    uint32_t *waves; /* of each write of STAGE_ROUTE: what it goes together with */
+    uint32_t waves_cap;
+    uint32_t wave_first;       /* of what comes behind the last plan_join() */
+    uint32_t wave_end;         /* above all there */
+    uint32_t wave_of[STRANDS]; /* 1 + that of the strand's last write; 0: none yet */
     struct phys_meter_write *meters; /* written after STAGE_NC_ADD */
     uint32_t meter_count;
     uint32_t meter_cap;
@@ -44,9 +56,12 @@ void plan_reset(struct plan *p); /* forgets the writes */
 
 void plan_add(struct plan *p, enum stage stage, enum phys_op op,
               const struct phys_entry *e);
-/* As it is, with its barrier. */
-void plan_add_write(struct plan *p, enum stage stage, const struct phys_write *w);
+/* To STAGE_ROUTE; its barrier is one to what the strand has, no more. */
+void plan_add_strand(struct plan *p, enum plan_strand strand,
+                     const struct phys_write *w);
+/* What any strand gets from here on comes after all that is there. */
+void plan_join(struct plan *p);
 void plan_add_meter(struct plan *p, const struct phys_meter_write *w);
 
-/* Gives all to the sink and forgets it. */
-void plan_flush(struct plan *p, const struct xgwh_sink *sink, struct xgwh_cost *cost);
+/* Gives all to the sink and forgets it; false: memory is out, and nothing was given. */
+bool plan_flush(struct plan *p, const struct xgwh_sink *sink, struct xgwh_cost *cost);

@@ -98,8 +98,9 @@ enum rc xgwh_flush(struct xgwh *x, const struct xgwh_sink *sink, struct xgwh_cos
         return xgwh_out_of_memory(x, err);
     }
     meters_settle(x);
-    plan_flush(&x->plan, sink, cost ? cost : &ignored);
-    return RC_OK;
+    return plan_flush(&x->plan, sink, cost ? cost : &ignored)
+               ? RC_OK
+               : xgwh_out_of_memory(x, err);
 }
 
 uint32_t xgwh_limit(const struct xgwh *x, enum phys_table table)

@@ -171,7 +171,7 @@ static void write_sorted(struct xgwh *x, struct phys_write *w, uint32_t count)
         uint32_t last = w[0].op == PHYS_DELETE ? at + 1 : at - 1;
 
         w[at].barrier = i == 0 || w[at].entry.priority != w[last].entry.priority;
-        plan_add_write(&x->plan, STAGE_ROUTE, &w[at]);
+        plan_add_strand(&x->plan, STRAND_ACL, &w[at]);
     }
 }
 

@@ -195,11 +195,6 @@ static enum rc run_round(struct xgwh *x, struct steps *steps, uint32_t repack,
     return rc == RC_OK ? delete_vms(x, steps, false) : rc;
 }
 
-static void sink_route(void *ctx, const struct phys_write *w)
-{
-    plan_add_write(ctx, STAGE_ROUTE, w);
-}
-
 static enum rc repack_routes(struct xgwh *x, uint32_t budget, struct xgwh_cost *cost)
 {
     struct alpm_cost c = { 0 };
@@ -208,7 +203,7 @@ static enum rc repack_routes(struct xgwh *x, uint32_t budget, struct xgwh_cost *
     for (unsigned half = 0; rc == RC_OK && budget > 0 && half < x->halves; half++) {
         bool is_done;
 
-        rc = alpm_repack(x->alpm[half], budget, sink_route, &x->plan, &c, &is_done);
+        rc = alpm_repack(x->alpm[half], budget, route_sink, &x->plan, &c, &is_done);
     }
     cost->moves += c.move_writes;
     return rc == RC_FULL ? RC_OK : rc;

@@ -4,7 +4,9 @@
  *   xgwh.c         life, status, what is remembered for the driver
  *   xgwh_apply.c   a batch: steps, rounds, what is refused
  *   xgwh_vm.c      VM-NC rows: keys, conflicts, spill
- *   xgwh_route.c   routes: results, halves, guards
+ *   xgwh_route.c   routes in the terms of alpm
+ *   xgwh_turn.c    the routes of a batch, in turns
+ *   xgwh_guard.c   what keeps IPv6 defaults from IPv4
  *   xgwh_vni.c     VNIs
  *   xgwh_acl.c     access rules
  *   xgwh_meter.c   meters of VNIs
@@ -250,22 +252,42 @@ static inline bool slot_is_v6(uint64_t slot)
     return slot >> 32 & 1;
 }
 
-/* ---- xgwh_route.c ---- */
+/* ---- xgwh_turn.c ---- */
 
 /* All route steps that wait; marks those that found no place. */
 enum rc routes_apply(struct xgwh *x, struct steps *steps, struct xgwh_cost *cost);
+
+/* ---- xgwh_guard.c ---- */
+
+bool prefix_is_over_v4(const struct prefix *p); /* a v6 one, over the pool */
+bool prefix_is_v4_default(const struct prefix *p);
+/* Does the VNI need a guard, with the routes that `rows` and, if not null, `unnamed`
+ * hold? */
+bool guard_is_wanted(const struct table_set *rows, const struct table_set *unnamed,
+                     uint32_t vni);
+extern const struct alpm_result guard_result;
+struct alpm_change guard_change(uint32_t vni); /* puts it */
+bool guard_hides(const struct alpm_route *r);  /* from IPv4 */
+/* Remembers what the change made of the VNI's guard, if it is about the whole IPv4. */
+enum rc guard_note(struct xgwh *x, const struct alpm_change *c);
+/* Out of whichever half has it. */
+enum rc guard_drop(struct xgwh *x, uint32_t vni, struct xgwh_cost *cost);
 /* Guards that no route needs any more go. */
 enum rc guards_trim(struct xgwh *x, const struct change_list *changes,
                     struct xgwh_cost *cost);
+
+/* ---- xgwh_route.c ---- */
+
 void pooled_of(const struct prefix *p, uint8_t addr[16], uint8_t *len);
 bool prefix_of_pooled(const uint8_t addr[16], uint8_t len, struct prefix *ret);
 /* RC_FULL (no NC index): nothing taken. */
 enum rc route_result(struct xgwh *x, const struct route_action *a,
                      struct alpm_result *ret);
-bool prefix_is_over_v4(const struct prefix *p); /* a v6 one, over the pool */
-extern const uint8_t v4_pool[16];               /* ::ffff:0:0 */
+enum rc route_release(struct xgwh *x, const struct alpm_result *r);
+extern const uint8_t v4_pool[16]; /* ::ffff:0:0 */
 #define V4_POOL_LEN 96
 enum rc routes_sweep(struct xgwh *x, struct xgwh_cost *cost);
+void route_sink(void *plan, const struct phys_write *w);
 /* One alpm_apply() with its writes in the plan. */
 enum rc route_changes(struct xgwh *x, unsigned half, const struct alpm_change *changes,
                       size_t count, struct xgwh_cost *cost);

@@ -241,6 +241,7 @@ static enum rc turn_peers(struct xgwh *x, struct xgwh_cost *cost)
 {
     enum rc rc = RC_OK;
 
+    plan_join(&x->plan); /* they are there before others point to them */
     for (unsigned half = 0; rc == RC_OK && half < 2; half++) {
         struct routes r = { .x = x };
 

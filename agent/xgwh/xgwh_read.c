@@ -220,11 +220,7 @@ static enum rc delete_wrong(struct xgwh *x, const struct xgwh_sink *sink)
     for (uint32_t i = 0; i < l->count; i++) {
         plan_add(&x->plan, STAGE_ADD, PHYS_DELETE, &l->at[i]);
     }
-    if (x->plan.failed) {
-        return RC_NO_MEMORY;
-    }
-    plan_flush(&x->plan, sink, &cost);
-    return RC_OK;
+    return !x->plan.failed && plan_flush(&x->plan, sink, &cost) ? RC_OK : RC_NO_MEMORY;
 }
 
 static bool is_nc_index(const struct holds *h, uint32_t index)
@@ -350,11 +346,6 @@ static enum rc check_config(struct xgwh *x)
     return RC_OK;
 }
 
-static void sink_route(void *ctx, const struct phys_write *w)
-{
-    plan_add_write(ctx, STAGE_ROUTE, w);
-}
-
 static enum rc end_routes(struct xgwh *x)
 {
     enum rc rc = RC_OK;
@@ -363,7 +354,7 @@ static enum rc end_routes(struct xgwh *x)
         struct alpm_findings f = { 0 };
         struct alpm_cost cost = { 0 };
 
-        rc = alpm_read_end(x->alpm[half], sink_route, &x->plan, &cost, &f);
+        rc = alpm_read_end(x->alpm[half], route_sink, &x->plan, &cost, &f);
         x->reading->found.foreign += f.foreign + f.covers + f.lost;
         x->reading->found.duplicate += f.orphans + f.shared;
     }

@@ -57,6 +57,13 @@ def memory(pid):
     return kib * 1024
 
 
+def cpu_seconds(pid):
+    """CPU time of a process, all of its threads."""
+    with open(f"/proc/{pid}/stat") as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Processes:
     def __init__(self, directory):
         self.directory = directory
@@ -217,6 +224,7 @@ def bench_install_h(p, options, emit):
     wait_for("switch", lambda: "gateway serves" in p.log("switch"), 30)
     time.sleep(1)
     empty = memory(switch.pid)
+    used = {name: cpu_seconds(process.pid) for name, process in p.running.items()}
     p.start("agent", f"{BIN}/xgw-agent", "--plain-text", "--device-id", "sw-1", "--controllers",
             GRPC, "--device-kind", "soft-h", "--p4runtime", socket, "--p4info", p4info)
     seconds = installed(p, "sw-1")
@@ -225,6 +233,8 @@ def bench_install_h(p, options, emit):
     emit("install_entries", entries, "entries")
     emit("install_seconds", seconds, "s")
     emit("install_entries_per_s", entries / seconds, "1/s")
+    for name, process in p.running.items():
+        emit(f"install_{name}_cpu_seconds", cpu_seconds(process.pid) - used.get(name, 0), "s")
     time.sleep(IDLE_S)
     emit("switch_bytes_per_entry", (memory(switch.pid) - empty) / entries, "B")
     emit("agent_bytes_per_entry", memory(p.running["agent"].pid) / entries, "B")

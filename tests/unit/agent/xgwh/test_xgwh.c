@@ -424,8 +424,67 @@ START_TEST(a_large_batch_has_few_barriers)
     rig_batch(&r, rows, ops, 2 * ROWS);
     ck_assert_uint_eq(r.exceptions.count, 0);
     ck_assert_uint_eq(r.cost.rows, 2 * ROWS);
-    ck_assert_uint_le(r.cost.barriers, 24); /* a re-pack has some of its own */
+    ck_assert_uint_le(r.cost.barriers, 14); /* a re-pack has some of its own */
     free(rows);
+    rig_fini(&r);
+}
+END_TEST
+
+/* Each VNI's default calls for a guard; both halves, and all VNIs, go together. */
+START_TEST(a_batch_of_many_ipv6_defaults_has_few_barriers)
+{
+    enum { ROWS = 200 };
+    struct phys_sizes sizes = *phys_sizes_tofino();
+    struct entry rows[ROWS];
+    uint8_t ops[ROWS];
+    struct rig r;
+
+    rig_init(&r, &sizes, 2);
+    for (unsigned i = 0; i < ROWS; i++) {
+        rows[i] = row_local(10 + i, "::/0");
+    }
+    memset(ops, BATCH_PUT, sizeof(ops));
+    rig_batch(&r, rows, ops, ROWS);
+    ck_assert_uint_eq(r.exceptions.count, 0);
+    ck_assert_uint_eq(xgwh_status(r.x).guards, ROWS);
+    ck_assert_uint_le(r.cost.barriers, 8);
+    rig_fini(&r);
+}
+END_TEST
+
+/* VNI 3's four IPv4 routes fill a row that its guard would be in; its default would be
+ * in the row above, where there is room. */
+START_TEST(an_ipv6_default_without_room_for_its_guard_is_refused)
+{
+    static const char *const routes[] = { "10.0.0.0/24",     "10.0.1.0/24",
+                                          "10.0.2.0/24",     "10.0.3.0/24",
+                                          "2001:db8::1/128", "2001:db8::2/128" };
+    struct phys_sizes sizes = tiny();
+    struct entry v6_default = row_local(3, "::/0");
+    struct rig r;
+
+    rig_init(&r, &sizes, 2);
+    for (unsigned i = 0; i < ARRAY_LEN(routes); i++) {
+        struct entry e = row_local(3, routes[i]);
+
+        rig_put(&r, &e);
+    }
+    for (unsigned n = 0; r.exceptions.count == 0; n++) {
+        struct entry e = nth(FULL_ROUTES, n);
+
+        e.vni = 5;
+        rig_put(&r, &e);
+    }
+    for (unsigned i = 4; i < 6; i++) {
+        struct entry gone = row_local(3, routes[i]);
+
+        rig_delete(&r, &gone);
+        rig_put(&r, &v6_default);
+        ck_assert_uint_eq(r.exceptions.count, 1);
+        ck_assert_uint_eq(r.exceptions.at[0].reason, EXCEPTION_FULL);
+        ck_assert_uint_eq(xgwh_status(r.x).guards, 0);
+        rig_check(&r);
+    }
     rig_fini(&r);
 }
 END_TEST
@@ -649,6 +708,8 @@ int main(void)
     tcase_add_test(tc, a_vni_found_at_a_meters_index_is_not_held_back_by_it);
     tcase_add_test(tc, what_was_spilled_moves_back_when_there_is_room);
     tcase_add_test(tc, a_large_batch_has_few_barriers);
+    tcase_add_test(tc, a_batch_of_many_ipv6_defaults_has_few_barriers);
+    tcase_add_test(tc, an_ipv6_default_without_room_for_its_guard_is_refused);
     tcase_add_test(tc, the_nodes_fallback_meter_is_shared_out_to_its_halves);
     tcase_add_test(tc, a_configuration_fills_the_buckets_and_is_written_once);
     tcase_add_test(tc, an_uplink_that_goes_moves_its_own_buckets_only);
