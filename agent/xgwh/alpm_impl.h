@@ -97,7 +97,7 @@ struct alpm_part {
     uint32_t src;      /* place in the region of the row whose partition it gets */
     uint32_t row;
     uint16_t part;
-    uint16_t level; /* above that of every part below it */
+    uint16_t level; /* of swing: above that of parts below that must be there first */
 };
 
 /* Rows whose routes are carved anew.  The first is above all others, and between it and

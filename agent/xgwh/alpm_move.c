@@ -392,7 +392,7 @@ void alpm_move(struct alpm *a, const struct alpm_region *region)
     struct alpm_work *w = &a->work;
     uint32_t kept_by[ALPM_REGION_ROWS];
     uint16_t part[ALPM_REGION_ROWS];
-    unsigned last = w->parts[region->part_first + region->part_count - 1].level;
+    unsigned levels = 0;
 
     for (uint32_t i = 0; i < region->row_count; i++) {
         kept_by[i] = ALPM_NONE;
@@ -405,13 +405,14 @@ void alpm_move(struct alpm *a, const struct alpm_region *region)
             kept_by[p->src] = region->part_first + j;
         }
         p->part = p->src == ALPM_NONE ? alpm_part_take(a) : part[p->src];
+        levels = p->level >= levels ? p->level + 1u : levels;
         write_fill(a, region, p);
     }
     write_clear(a, region, kept_by);
     for (uint32_t j = 0; j < region->part_count; j++) {
         swing_part(a, region, &w->parts[region->part_first + j]);
     }
-    swing_out(a, region, last + 1);
+    swing_out(a, region, levels);
     for (uint32_t j = 0; j < region->part_count; j++) {
         settle(a, &w->parts[region->part_first + j]);
     }

@@ -16,6 +16,10 @@ enum {
 };
 
 static uint64_t seed;
+/* Where changes fall: the first so many destinations; single ones and a VNI's default
+ * alone. */
+static uint32_t space = SPACE;
+static bool is_sparse;
 
 static uint32_t below(uint32_t n)
 {
@@ -41,9 +45,11 @@ static struct alpm_change random_change(unsigned deletes_percent)
     uint8_t addr[16];
     static const uint8_t short_len[] = { 0, 8, 32, 96, 104, 112, 118, 119 };
 
-    destination(below(SPACE), &c.route.vni, addr);
-    c.route.len = (uint8_t)(below(10) ? 120 + below(HOST_BITS + 1)
-                                      : short_len[below(ARRAY_LEN(short_len))]);
+    destination(below(space), &c.route.vni, addr);
+    c.route.len = short_len[is_sparse ? 0 : below(ARRAY_LEN(short_len))];
+    if (below(10)) {
+        c.route.len = (uint8_t)(120 + (is_sparse ? HOST_BITS : below(HOST_BITS + 1)));
+    }
     for (unsigned i = 0; i < c.route.len; i++) {
         c.route.addr[i / 8] |= (uint8_t)(addr[i / 8] & 0x80 >> i % 8);
     }
@@ -203,6 +209,42 @@ START_TEST(every_destination_sees_old_or_new_between_any_two_writes)
 }
 END_TEST
 
+/* Rows of new routes alone come together as far as they do not lie under each other. */
+START_TEST(a_load_into_an_empty_table_shows_old_or_new_too)
+{
+    seed = 7000 + (uint64_t)_i;
+    for (unsigned i = 0; i < 150; i++) {
+        struct rig r;
+
+        rig_init(&r, shapes[_i].b);
+        for (unsigned batch = 0; batch < 3; batch++) {
+            step(&r, BATCH_MAX, 10);
+        }
+        rig_fini(&r);
+    }
+}
+END_TEST
+
+/* The same below rows of one VNI, whose covers change meanwhile. */
+START_TEST(a_load_into_one_vni_shows_old_or_new_too)
+{
+    seed = 7100 + (uint64_t)_i;
+    for (unsigned i = 0; i < 150; i++) {
+        struct rig r;
+
+        rig_init(&r, shapes[_i].b);
+        is_sparse = true;
+        step(&r, 12, 0);
+        space = 1u << HOST_BITS;
+        step(&r, BATCH_MAX, 5);
+        step(&r, BATCH_MAX, 50);
+        space = SPACE;
+        is_sparse = false;
+        rig_fini(&r);
+    }
+}
+END_TEST
+
 /* ---- an agent that dies on the way ---- */
 
 static bool collect(void *ctx, const struct alpm_route *route)
@@ -331,6 +373,8 @@ int main(void)
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, every_destination_sees_old_or_new_between_any_two_writes, 0,
                         ARRAY_LEN(shapes));
+    tcase_add_loop_test(tc, a_load_into_an_empty_table_shows_old_or_new_too, 0, 3);
+    tcase_add_loop_test(tc, a_load_into_one_vni_shows_old_or_new_too, 0, 3);
     tcase_add_loop_test(
         tc, an_agent_that_dies_anywhere_finds_its_routes_and_repairs_without_a_hole, 0,
         ARRAY_LEN(shapes));
