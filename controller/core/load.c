@@ -93,7 +93,8 @@ static enum rc load_page(struct core *c, const struct store_kv *kv, struct err *
     uint32_t count;
     enum rc rc;
 
-    if (key.failed || vni < VNI_MIN || table >= TABLE_COUNT || table == TABLE_VNI) {
+    if (key.failed || vni < VNI_MIN || table >= TABLE_COUNT ||
+        table == TABLE_VNI || table == TABLE_VNI_CLUSTER) {
         return err_set(err, RC_INVALID, "page key names no table and vni");
     }
     rc = check_page(vni, table, kv->value, &count, err);

@@ -9,9 +9,13 @@
 #include "proto/model/table_type.h"
 
 static const struct table_type *const table_types[TABLE_COUNT] = {
-    [TABLE_TENANT] = &table_tenant,     [TABLE_VNI] = &table_vni,
-    [TABLE_VXLAN_ROUTE] = &table_route, [TABLE_VM_NC] = &table_vm_nc,
-    [TABLE_ACL] = &table_acl,           [TABLE_METER] = &table_meter,
+    [TABLE_TENANT] = &table_tenant,
+    [TABLE_VNI] = &table_vni,
+    [TABLE_VXLAN_ROUTE] = &table_route,
+    [TABLE_VM_NC] = &table_vm_nc,
+    [TABLE_ACL] = &table_acl,
+    [TABLE_METER] = &table_meter,
+    [TABLE_VNI_CLUSTER] = &table_vni_cluster,
 };
 
 const struct table_type *table_type_of(unsigned table)

@@ -3,7 +3,7 @@
  *
  * Packed form (canonical: equal entries are equal bytes; all numbers big-endian):
  *
- *   key    tenant, vni, meter   (nothing: the VNI is the key)
+ *   key    tenant, vni, meter, vni_cluster   (nothing: the VNI is the key)
  *          vxlan_route    tag(4|6) address(4|16) length(1)
  *          vm_nc          tag(4|6) address(4|16)
  *          acl            priority(2) tag(4|6) src(4|16) length(1) dst(4|16) length(1)
@@ -18,6 +18,7 @@
  *          vm_nc          tag(4|6) nc(4|16) has_mac(0|1) mac(0|6)
  *          acl            action(1): 1 permit, 2 deny
  *          meter          committed(8) peak(8) committed_burst(4) peak_burst(4)
+ *          vni_cluster    n(1) cluster(n)
  *
  * Keys of one table sort by memcmp: routes and VMs as (family, address, length), rules
  * as (priority, family, source, destination, …), the weakest first.  The address is
@@ -25,7 +26,8 @@
  *
  * `tenant` exists at the controller only; the `vni` row of a device is derived from it,
  * and so are routes of scope `derived`, from a peer that lives in another group, and
- * `fallback`, on XGW-H in the place of one that only XGW-x86 answers.
+ * `fallback`, on XGW-H in the place of one that only XGW-x86 answers, and the
+ * `vni_cluster` row of a load balancer.
  * Values only: nothing here allocates or remembers.
  */
 #pragma once
@@ -48,8 +50,9 @@ enum table_id {
     TABLE_VNI = 1,
     TABLE_VXLAN_ROUTE = 2,
     TABLE_VM_NC = 3,
-    TABLE_ACL = 4,   /* XGW-H only */
-    TABLE_METER = 5, /* XGW-H only */
+    TABLE_ACL = 4,         /* XGW-H only */
+    TABLE_METER = 5,       /* XGW-H only */
+    TABLE_VNI_CLUSTER = 6, /* load balancers only: where a VNI's packets go */
     TABLE_COUNT
 };
 
@@ -172,6 +175,9 @@ struct entry {
             struct acl_match match;
         } acl;
         struct meter meter;
+        struct {
+            char cluster[CLUSTER_NAME_MAX + 1];
+        } vni_cluster;
     };
 };
 

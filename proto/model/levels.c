@@ -14,6 +14,7 @@ void level_settings_default(struct level_settings *s)
     memset(s, 0, sizeof(*s));
     s->of[CLUSTER_X86] = (struct level_kind){ marks, 10000 };
     s->of[CLUSTER_XGW_H] = (struct level_kind){ marks, 1 };
+    s->of[CLUSTER_LB] = s->of[CLUSTER_X86]; /* software as well */
 }
 
 enum rc level_marks_check(const struct level_marks *m, const char *prefix,

@@ -31,7 +31,7 @@ struct level_kind {
     uint32_t drop_ppb; /* packets lost of 10^9 received; above is an alarm */
 };
 
-#define LEVEL_KINDS 3 /* by enum cluster_kind; [0] is not used */
+#define LEVEL_KINDS 4 /* by enum cluster_kind; [0] is not used */
 struct level_settings {
     struct level_kind of[LEVEL_KINDS];
 };

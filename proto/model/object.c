@@ -34,9 +34,25 @@ static int number_of(struct names names, const char *name, size_t len)
     return -1;
 }
 
+static const char *const steerings[] = {
+    [STEERING_VIP] = "vip",
+    [STEERING_LB] = "lb",
+};
+
+const char *steering_name(unsigned steering)
+{
+    return name_of(NAMES(steerings), steering);
+}
+
+int steering_parse(const char *name, size_t len)
+{
+    return number_of(NAMES(steerings), name, len);
+}
+
 static const char *const cluster_kinds[] = {
     [CLUSTER_X86] = "x86",
     [CLUSTER_XGW_H] = "xgw-h",
+    [CLUSTER_LB] = "lb",
 };
 
 const char *cluster_kind_name(unsigned kind)
@@ -50,10 +66,8 @@ int cluster_kind_parse(const char *name, size_t len)
 }
 
 static const char *const device_kinds[] = {
-    [DEVICE_X86] = "x86",
-    [DEVICE_SOFT_H] = "soft-h",
-    [DEVICE_TOFINO] = "tofino",
-    [DEVICE_BMV2] = "bmv2",
+    [DEVICE_X86] = "x86",   [DEVICE_SOFT_H] = "soft-h", [DEVICE_TOFINO] = "tofino",
+    [DEVICE_BMV2] = "bmv2", [DEVICE_LB] = "lb",
 };
 
 const char *device_kind_name(unsigned kind)
@@ -69,10 +83,9 @@ int device_kind_parse(const char *name, size_t len)
 unsigned device_kind_cluster(unsigned kind)
 {
     static const uint8_t clusters[] = {
-        [DEVICE_X86] = CLUSTER_X86,
-        [DEVICE_SOFT_H] = CLUSTER_XGW_H,
-        [DEVICE_TOFINO] = CLUSTER_XGW_H,
-        [DEVICE_BMV2] = CLUSTER_XGW_H,
+        [DEVICE_X86] = CLUSTER_X86,      [DEVICE_SOFT_H] = CLUSTER_XGW_H,
+        [DEVICE_TOFINO] = CLUSTER_XGW_H, [DEVICE_BMV2] = CLUSTER_XGW_H,
+        [DEVICE_LB] = CLUSTER_LB,
     };
 
     return kind < sizeof(clusters) ? clusters[kind] : 0;
@@ -152,6 +165,21 @@ void device_config_add_member(struct device_config *d, const struct node *x86)
         d->fallback_members[d->fallback_member_count++] =
             (struct fallback_member){ x86->fallback_v4, x86->fallback_v6 };
     }
+}
+
+void device_config_add_cluster_member(struct device_config *d, const struct node *n)
+{
+    struct cluster_member *m = &d->cluster_members[d->cluster_member_count];
+
+    if (d->cluster_member_count == CLUSTER_MEMBERS_MAX) {
+        return;
+    }
+    memset(m, 0, sizeof(*m));
+    memcpy(m->cluster, n->cluster, sizeof(m->cluster));
+    memcpy(m->node, n->name, sizeof(m->node));
+    m->v4 = n->vtep_v4;
+    m->v6 = n->vtep_v6;
+    d->cluster_member_count++;
 }
 
 uint64_t device_config_bytes_digest(const void *bytes, size_t len)

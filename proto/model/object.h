@@ -33,8 +33,15 @@
 
 /* In all of these a `_v4` address is IPv4 or none, a `_v6` one IPv6 or none. */
 
+/* How a VNI's packets find its cluster (CONTROL.md, Steering): by the cluster's VIP,
+ * or through load balancers that know of each VNI where it is at home. */
+enum steering { STEERING_VIP = 0, STEERING_LB = 1 };
+const char *steering_name(unsigned steering);     /* "vip", "lb"; "unknown" */
+int steering_parse(const char *name, size_t len); /* -1 if unknown */
+
 struct region {
     char name[REGION_NAME_MAX + 1];
+    uint8_t steering;         /* enum steering */
     struct ip icmp_source_v4; /* the gateways' source of ICMP errors to VMs */
     struct ip icmp_source_v6;
     /* Who may send to the gateways; none listed: nobody.  Ascending, no repeats:
@@ -43,8 +50,9 @@ struct region {
     struct prefix underlay_sources[UNDERLAY_SOURCES_MAX];
 };
 
-/* A kind of cluster is a row of a table in object.c: lb will be one more. */
-enum cluster_kind { CLUSTER_X86 = 1, CLUSTER_XGW_H = 2 };
+/* A kind of cluster is a row of a table in object.c.  Load balancers have no tenants of
+ * their own: they stand in front of the other clusters (enum steering). */
+enum cluster_kind { CLUSTER_X86 = 1, CLUSTER_XGW_H = 2, CLUSTER_LB = 3 };
 const char *cluster_kind_name(unsigned kind);         /* "x86", "xgw-h"; "unknown" */
 int cluster_kind_parse(const char *name, size_t len); /* -1 if unknown */
 
@@ -53,7 +61,8 @@ enum device_kind {
     DEVICE_X86 = 1,    /* xgw-gateway --pipeline x86 */
     DEVICE_SOFT_H = 2, /* xgw-gateway --pipeline h */
     DEVICE_TOFINO = 3,
-    DEVICE_BMV2 = 4
+    DEVICE_BMV2 = 4,
+    DEVICE_LB = 5 /* xgw-gateway --pipeline lb */
 };
 const char *device_kind_name(unsigned kind);         /* "soft-h"; "unknown" */
 int device_kind_parse(const char *name, size_t len); /* -1 if unknown */
@@ -129,6 +138,16 @@ struct fallback_member {
 };
 #define FALLBACK_MEMBERS_MAX 64 /* as many as routers take next hops (CAPACITY.md) */
 
+/* A node that load balancers may send a cluster's packets to, by its VTEP. */
+struct cluster_member {
+    char cluster[CLUSTER_NAME_MAX + 1];
+    char node[NODE_NAME_MAX + 1];
+    struct ip v4; /* at least one of the two */
+    struct ip v6;
+};
+#define CLUSTER_MEMBERS_MAX 512 /* of all clusters: lb is for small regions */
+#define CLUSTER_SIDE_MAX    64  /* of one: as many as routers take next hops */
+
 struct device_config {
     char node[NODE_NAME_MAX + 1];
     char cluster[CLUSTER_NAME_MAX + 1];
@@ -152,6 +171,9 @@ struct device_config {
     uint8_t fallback_member_count;
     struct fallback_member fallback_members[FALLBACK_MEMBERS_MAX];
     struct fallback_meter fallback_meter;
+    /* lb: who carries packets of which cluster; ascending by cluster, then node. */
+    uint16_t cluster_member_count;
+    struct cluster_member cluster_members[CLUSTER_MEMBERS_MAX];
 };
 
 /*
@@ -228,6 +250,9 @@ void device_config_of(const struct region *region, const struct cluster *cluster
                       const struct node *node, struct device_config *ret);
 /* Adds an x86 node as a member, where it has a fallback address and there is room. */
 void device_config_add_member(struct device_config *d, const struct node *x86);
+/* Adds a node of any cluster as one that a load balancer may choose, where there is
+ * room; in ascending order of cluster and name. */
+void device_config_add_cluster_member(struct device_config *d, const struct node *n);
 
 /* XXH3-64 of the packed bytes; 0, as of no configuration, when memory is out. */
 uint64_t device_config_digest(const struct device_config *d);

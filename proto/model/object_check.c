@@ -205,6 +205,59 @@ static enum rc check_members(const struct device_config *d, struct err *err)
     return rc ? rc : check_fallback_meter(&d->fallback_meter, err);
 }
 
+static int compare_cluster_members(const struct cluster_member *a,
+                                   const struct cluster_member *b)
+{
+    int order = strcmp(a->cluster, b->cluster);
+
+    return order ? order : strcmp(a->node, b->node);
+}
+
+static enum rc check_cluster_member(const struct device_config *d, unsigned i,
+                                    struct err *err)
+{
+    const struct cluster_member *m = &d->cluster_members[i];
+    char field[FIELD_NAME_MAX];
+    enum rc rc;
+
+    rc = name_check(m->cluster, CLUSTER_NAME_MAX,
+                    field_at("cluster_members", i, "cluster", field), err);
+    rc = rc ? rc
+            : name_check(m->node, NODE_NAME_MAX,
+                         field_at("cluster_members", i, "node", field), err);
+    rc = rc ? rc : check_pair(&m->v4, &m->v6, "cluster_members", i, "vtep", true, err);
+    field_at("cluster_members", i, "", field);
+    if (rc == RC_OK && i > 0 && compare_cluster_members(m - 1, m) >= 0) {
+        return err_field(err, RC_INVALID, field, "ascending",
+                         "%s: not above the one before it", field);
+    }
+    if (rc == RC_OK && i >= CLUSTER_SIDE_MAX &&
+        strcmp(m->cluster, (m - CLUSTER_SIDE_MAX)->cluster) == 0) {
+        return err_field(err, RC_RANGE, field, "list_length",
+                         "cluster %s: more than %d members", m->cluster,
+                         CLUSTER_SIDE_MAX);
+    }
+    return rc;
+}
+
+static enum rc check_cluster_members(const struct device_config *d, struct err *err)
+{
+    enum rc rc = RC_OK;
+
+    if (d->kind != DEVICE_LB && d->cluster_member_count > 0) {
+        return err_field(err, RC_INVALID, "cluster_members", "lb_only",
+                         "cluster_members: only load balancers choose among them");
+    }
+    if (d->cluster_member_count > CLUSTER_MEMBERS_MAX) {
+        return err_field(err, RC_RANGE, "cluster_members", "list_length",
+                         "cluster_members: more than %d", CLUSTER_MEMBERS_MAX);
+    }
+    for (unsigned i = 0; rc == RC_OK && i < d->cluster_member_count; i++) {
+        rc = check_cluster_member(d, i, err);
+    }
+    return rc;
+}
+
 static enum rc check_sources(const struct prefix *p, unsigned count, struct err *err)
 {
     char field[FIELD_NAME_MAX];
@@ -316,6 +369,10 @@ enum rc region_check(const struct region *r, struct err *err)
 {
     enum rc rc = name_check(r->name, REGION_NAME_MAX, "name", err);
 
+    if (rc == RC_OK && r->steering > STEERING_LB) {
+        return err_field(err, RC_INVALID, "steering", "steering_known",
+                         "steering %u: no such", r->steering);
+    }
     if (rc == RC_OK) {
         rc = check_pair(&r->icmp_source_v4, &r->icmp_source_v6, NULL, 0, "icmp_source",
                         false, err);
@@ -364,5 +421,6 @@ enum rc device_config_check(const struct device_config *d, struct err *err)
     rc = rc ? rc
             : check_fallback(d->kind, &d->fallback_v4, &d->fallback_v6, &d->vtep_v4,
                              &d->vtep_v6, err);
-    return rc ? rc : check_members(d, err);
+    rc = rc ? rc : check_members(d, err);
+    return rc ? rc : check_cluster_members(d, err);
 }

@@ -2,7 +2,7 @@
  * The packed forms (numbers big-endian; name: length(1) bytes; ip?: 0, or tag(4|6) and
  * address; list: count and items):
  *
- *   region   'R' 1  name icmp_v4:ip? icmp_v6:ip? sources
+ *   region   'R' 1  name icmp_v4:ip? icmp_v6:ip? sources steering(1)
  *   cluster  'C' 1  name kind(1) side(1) flags(1) vip_v4:ip? vip_v6:ip?
  *                   backing:name fallback
  *   node     'N' 1  name cluster kind(1) side(1) vtep_v4:ip? vtep_v6:ip?
@@ -11,6 +11,7 @@
  *   device   'D' 1  node cluster kind(1) flags(1) vtep_v4:ip? vtep_v6:ip? vip_v4:ip?
  *                   vip_v6:ip? icmp_v4:ip? icmp_v6:ip? sources uplinks
  *                   fallback_v4:ip? fallback_v6:ip? members fallback
+ *                   of kind lb: count(2) { cluster:name node:name v4:ip? v6:ip? }*
  *   fallback { rate(8) burst(4) } for node.miss, node.service, tenant.miss,
  *            tenant.service; kinds without have zeros
  *   members  count(1) { v4:ip? v6:ip? }*
@@ -80,6 +81,7 @@ void region_pack(const struct region *r, struct buf *to)
     pack_ip(&r->icmp_source_v4, to);
     pack_ip(&r->icmp_source_v6, to);
     pack_sources(r->underlay_sources, r->underlay_source_count, to);
+    buf_u8(to, r->steering);
 }
 
 void cluster_pack(const struct cluster *c, struct buf *to)
@@ -119,6 +121,19 @@ void policy_pack(const struct policy *p, struct buf *to)
     }
 }
 
+static void pack_cluster_members(const struct device_config *d, struct buf *to)
+{
+    buf_u16(to, d->cluster_member_count);
+    for (unsigned i = 0; i < d->cluster_member_count; i++) {
+        const struct cluster_member *m = &d->cluster_members[i];
+
+        pack_name(m->cluster, to);
+        pack_name(m->node, to);
+        pack_ip(&m->v4, to);
+        pack_ip(&m->v6, to);
+    }
+}
+
 void device_config_pack(const struct device_config *d, struct buf *to)
 {
     pack_head('D', to);
@@ -142,6 +157,9 @@ void device_config_pack(const struct device_config *d, struct buf *to)
         pack_ip(&d->fallback_members[i].v6, to);
     }
     pack_fallback_meter(&d->fallback_meter, to);
+    if (d->kind == DEVICE_LB) {
+        pack_cluster_members(d, to);
+    }
 }
 
 /* The readers below note any damage in `in->failed` and go on harmlessly. */
@@ -286,6 +304,7 @@ enum rc region_unpack(const void *bytes, size_t len, struct region *ret,
     read_optional_ip(&in, &r->icmp_source_v4);
     read_optional_ip(&in, &r->icmp_source_v6);
     read_sources(&in, r->underlay_sources, &r->underlay_source_count);
+    r->steering = read_u8(&in);
     rc = check_form(&in, "region", err);
     rc = rc ? rc : region_check(r, err);
     if (rc == RC_OK) {
@@ -381,6 +400,25 @@ enum rc policy_unpack(const void *bytes, size_t len, struct policy *ret,
     return rc;
 }
 
+static void read_cluster_members(struct reader *in, struct device_config *d)
+{
+    uint16_t count = read_u16(in);
+
+    if (count > CLUSTER_MEMBERS_MAX) {
+        in->failed = true;
+        return;
+    }
+    for (unsigned i = 0; i < count && !in->failed; i++) {
+        struct cluster_member *m = &d->cluster_members[i];
+
+        read_name(in, m->cluster, CLUSTER_NAME_MAX);
+        read_name(in, m->node, NODE_NAME_MAX);
+        read_optional_ip(in, &m->v4);
+        read_optional_ip(in, &m->v6);
+    }
+    d->cluster_member_count = count;
+}
+
 static void read_device_config(struct reader *in, struct device_config *d)
 {
     read_head(in, 'D');
@@ -400,6 +438,9 @@ static void read_device_config(struct reader *in, struct device_config *d)
     read_optional_ip(in, &d->fallback_v6);
     read_members(in, d->fallback_members, &d->fallback_member_count);
     read_fallback_meter(in, &d->fallback_meter);
+    if (d->kind == DEVICE_LB) {
+        read_cluster_members(in, d);
+    }
 }
 
 enum rc device_config_unpack(const void *bytes, size_t len, struct device_config *ret,

@@ -120,6 +120,7 @@ static inline unsigned key_len_at(enum table_id table, const uint8_t *p)
     case TABLE_TENANT:
     case TABLE_VNI:
     case TABLE_METER:
+    case TABLE_VNI_CLUSTER:
         return 0;
     default: {
         struct row row = { 0 }; /* a table that came later: the general way */

@@ -44,6 +44,7 @@ extern const struct table_type table_route;
 extern const struct table_type table_vm_nc;
 extern const struct table_type table_acl;
 extern const struct table_type table_meter;
+extern const struct table_type table_vni_cluster;
 
 /* Null for a table that does not exist. */
 const struct table_type *table_type_of(unsigned table);

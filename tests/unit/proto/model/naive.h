@@ -108,6 +108,9 @@ static inline struct naive_row naive_row_make(enum table_id table, uint32_t n,
         e.meter.peak_bps = 1 + random_below(&s, 1000000);
         e.meter.committed_burst = e.meter.peak_burst = METER_BURST_MIN;
         break;
+    case TABLE_VNI_CLUSTER:
+        memset(e.vni_cluster.cluster, 'c', 1 + random_below(&s, CLUSTER_NAME_MAX));
+        break;
     case TABLE_TENANT:
         memset(e.tenant.cluster, 'c', 1 + random_below(&s, CLUSTER_NAME_MAX));
         memset(e.tenant.name, 'n', random_below(&s, TENANT_NAME_MAX + 1));

@@ -161,6 +161,9 @@ static inline struct entry random_entry(uint64_t *state)
         e.meter.committed_burst = METER_BURST_MIN + random_below(state, 1u << 20);
         e.meter.peak_burst = e.meter.committed_burst + random_below(state, 1u << 20);
         break;
+    case TABLE_VNI_CLUSTER:
+        random_name(state, e.vni_cluster.cluster, CLUSTER_NAME_MAX);
+        break;
     case TABLE_VXLAN_ROUTE:
         e.route.dst.addr = random_ip(state);
         e.route.dst.len =

@@ -133,6 +133,10 @@ static const struct {
       "",
       "000000003b9aca000000000077359400001312d0002625a0",
       UINT64_C(0x9415091d57afb9f9) },
+    { { .table = TABLE_VNI_CLUSTER, .vni = 100, .vni_cluster = { "x86-1" } },
+      "",
+      "057838362d31",
+      UINT64_C(0xb3975b3a80785762) },
 };
 
 static void to_hex(const uint8_t *bytes, size_t len, char *to)
@@ -319,6 +323,14 @@ static const struct {
       RC_INVALID,
       "name",
       "name_text" },
+    { { .table = TABLE_VNI_CLUSTER, .vni = 1, .vni_cluster = { "" } },
+      RC_RANGE,
+      "cluster",
+      "name_length" },
+    { { .table = TABLE_VNI_CLUSTER, .vni = 1, .vni_cluster = { "a b" } },
+      RC_INVALID,
+      "cluster",
+      "name_syntax" },
     { ROUTE({ 0 }, 0, .scope = SCOPE_LOCAL), RC_INVALID, "prefix", "family" },
     { ROUTE(V4(10, 0, 0, 0), 33, .scope = SCOPE_LOCAL), RC_RANGE, "prefix",
       "prefix_length" },
@@ -402,6 +414,10 @@ static const struct {
     { TABLE_ACL, "03e8050a00000008000000000001060000ffff01bb01bb", "01" }, /* tag */
     { TABLE_METER, "", "000000003b9aca000000000077359400001312d0002625" }, /* cut */
     { TABLE_METER, "00", "000000003b9aca000000000077359400001312d0002625a0" },
+    { TABLE_VNI_CLUSTER, "", "" },
+    { TABLE_VNI_CLUSTER, "", "0261" },   /* cut */
+    { TABLE_VNI_CLUSTER, "", "016100" }, /* trailing byte */
+    { TABLE_VNI_CLUSTER, "04", "0161" },
     { TABLE_VNI, "", "00" },
     { TABLE_VXLAN_ROUTE, "040a00000018", "02000000" },   /* peer 0 */
     { TABLE_VXLAN_ROUTE, "040a00000018", "0603640073" }, /* zero in a name */

@@ -25,6 +25,7 @@ static void sample_region(struct region *r)
 {
     memset(r, 0, sizeof(*r));
     strcpy(r->name, "hz");
+    r->steering = STEERING_LB;
     r->icmp_source_v4 = ip("100.64.0.1");
     r->underlay_sources[0] = prefix("10.0.0.0/8");
     r->underlay_sources[1] = prefix("fd00::/8");
@@ -100,6 +101,24 @@ static void sample_h_device(struct device_config *d)
     device_config_add_member(d, &x86);
 }
 
+/* What a load balancer is told when these two are all members. */
+static void sample_lb_device(struct device_config *d)
+{
+    struct cluster c = { .name = "lb", .kind = CLUSTER_LB, .active_side = 'a' };
+    struct node n = { .name = "lb-1", .cluster = "lb", .kind = DEVICE_LB, .side = 'a' };
+    struct region r = { .name = "hz" };
+    struct node member;
+
+    c.vip_v4 = ip("172.16.9.9");
+    n.vtep_v4 = ip("172.16.0.9");
+    device_config_of(&r, &c, &n, d);
+    sample_h_node(&member);
+    device_config_add_cluster_member(d, &member);
+    sample_node(&member);
+    member.vtep_v6 = ip("fd00::2");
+    device_config_add_cluster_member(d, &member);
+}
+
 /* Packed bytes, spelled by hand from object_pack.c. */
 #define SOURCES                                                                        \
     "0002"                                                                             \
@@ -126,7 +145,7 @@ static void sample_h_device(struct device_config *d)
     "5201"                                                                             \
     "02687a"                                                                           \
     "0464400001"                                                                       \
-    "00" SOURCES
+    "00" SOURCES "01"
 #define CLUSTER                                                                        \
     "4301"                                                                             \
     "057838362d31"                                                                     \
@@ -293,6 +312,79 @@ START_TEST(objects_of_xgw_h_pack_to_the_named_bytes_and_back)
     ck_assert_int_eq(policy_unpack(b.data, b.len, &p2, &err), RC_OK);
     ck_assert_mem_eq(&p, &p2, sizeof(p));
     buf_fini(&b);
+}
+END_TEST
+
+#define LB_DEVICE                                                                      \
+    "4401"                                                                             \
+    "046c622d31"                                                                       \
+    "026c62"                                                                           \
+    "05"                                                                               \
+    "00"                                                                               \
+    "04ac100009"                                                                       \
+    "00"                                                                               \
+    "04ac100909"                                                                       \
+    "00"                                                                               \
+    "00"                                                                               \
+    "00"                                                                               \
+    "0000"                                                                             \
+    "00"                                                                               \
+    "00"                                                                               \
+    "00"                                                                               \
+    "00" ZERO_METER "0002"                                                             \
+    "03682d31"                                                                         \
+    "0468772d31"                                                                       \
+    "04ac100004"                                                                       \
+    "00"                                                                               \
+    "057838362d31"                                                                     \
+    "0467772d31"                                                                       \
+    "04ac100002"                                                                       \
+    "06fd000000000000000000000000000002"
+
+START_TEST(a_load_balancer_is_told_members_in_order_and_at_most_64_a_cluster)
+{
+    static struct device_config d, d2;
+    struct node member;
+    struct buf b = BUF_INIT;
+    struct err err = { 0 };
+
+    sample_lb_device(&d);
+    ck_assert_msg(device_config_check(&d, &err) == RC_OK, "%s", err.msg);
+    device_config_pack(&d, &b);
+    check_hex(&b, LB_DEVICE);
+    ck_assert_int_eq(device_config_unpack(b.data, b.len, &d2, &err), RC_OK);
+    ck_assert_mem_eq(&d, &d2, sizeof(d));
+    buf_fini(&b);
+
+    device_config_add_cluster_member(&d, &(struct node){ 0 }); /* nobody */
+    ck_assert_int_eq(device_config_check(&d, &err), RC_RANGE);
+    ck_assert_str_eq(err.field, "cluster_members[2].cluster");
+    sample_lb_device(&d);
+    d.cluster_members[1].v4 = d.cluster_members[1].v6 = (struct ip){ 0 };
+    ck_assert_int_eq(device_config_check(&d, &err), RC_INVALID);
+    ck_assert_str_eq(err.field, "cluster_members[1].vtep_v4");
+    sample_lb_device(&d);
+    d.cluster_members[1] = d.cluster_members[0];
+    ck_assert_int_eq(device_config_check(&d, &err), RC_INVALID);
+    ck_assert_str_eq(err.rule, "ascending");
+    sample_lb_device(&d);
+    d.kind = DEVICE_X86;
+    ck_assert_int_eq(device_config_check(&d, &err), RC_INVALID);
+    ck_assert_str_eq(err.rule, "lb_only");
+
+    sample_lb_device(&d);
+    d.cluster_member_count = 0;
+    sample_node(&member);
+    for (unsigned i = 0; i < 600; i++) {
+        snprintf(member.cluster, sizeof(member.cluster), "c%03u", i / CLUSTER_SIDE_MAX);
+        snprintf(member.name, sizeof(member.name), "gw-%03u", i);
+        device_config_add_cluster_member(&d, &member);
+    }
+    ck_assert_uint_eq(d.cluster_member_count, CLUSTER_MEMBERS_MAX);
+    ck_assert_msg(device_config_check(&d, &err) == RC_OK, "%s", err.msg);
+    strcpy(d.cluster_members[CLUSTER_SIDE_MAX].cluster, "c000");
+    ck_assert_int_eq(device_config_check(&d, &err), RC_RANGE);
+    ck_assert_str_eq(err.rule, "list_length");
 }
 END_TEST
 
@@ -753,8 +845,8 @@ static bool repack(const uint8_t *bytes, size_t len, struct buf *to)
     return true;
 }
 
-static const char *const packed[] = { REGION,    CLUSTER,  NODE,  DEVICE,
-                                      H_CLUSTER, H_DEVICE, POLICY };
+static const char *const packed[] = { REGION,    CLUSTER,  NODE,   DEVICE,
+                                      H_CLUSTER, H_DEVICE, POLICY, LB_DEVICE };
 
 START_TEST(every_cut_is_refused_and_every_changed_byte_refused_or_canonical)
 {
@@ -806,6 +898,12 @@ START_TEST(cluster_kinds_are_read_by_name)
     ck_assert_uint_eq(device_kind_cluster(DEVICE_X86), CLUSTER_X86);
     ck_assert_uint_eq(device_kind_cluster(DEVICE_BMV2), CLUSTER_XGW_H);
     ck_assert_uint_eq(device_kind_cluster(99), 0);
+    ck_assert_int_eq(cluster_kind_parse("lb", 2), CLUSTER_LB);
+    ck_assert_int_eq(device_kind_parse("lb", 2), DEVICE_LB);
+    ck_assert_uint_eq(device_kind_cluster(DEVICE_LB), CLUSTER_LB);
+    ck_assert_int_eq(steering_parse("lb", 2), STEERING_LB);
+    ck_assert_int_eq(steering_parse("vips", 4), -1);
+    ck_assert_str_eq(steering_name(STEERING_VIP), "vip");
     ck_assert_int_eq(cluster_kind_parse("", 0), -1);
     ck_assert_int_eq(cluster_kind_parse("unknown", 7), -1);
     ck_assert_str_eq(cluster_kind_name(0), "unknown");
@@ -821,6 +919,8 @@ int main(void)
     tcase_add_test(tc, objects_pack_to_the_named_bytes_and_back);
     tcase_add_test(tc, objects_of_xgw_h_pack_to_the_named_bytes_and_back);
     tcase_add_test(tc, a_device_has_at_most_64_fallback_members);
+    tcase_add_test(tc,
+                   a_load_balancer_is_told_members_in_order_and_at_most_64_a_cluster);
     tcase_add_loop_test(tc, policy_says_where_a_route_is_by_its_service, 0,
                         ARRAY_LEN(policy_cases));
     tcase_add_test(tc, policy_keeps_its_rules_sorted_and_refuses_what_is_no_service);
