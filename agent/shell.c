@@ -1,16 +1,20 @@
 #include "agent/shell.h"
 
+#include "agent/host.h"
 #include "proto/base/log.h"
 #include "proto/rpc/program.h"
 
 #include <event2/event.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct shell {
     struct session *session;
     struct driver *driver;
     struct link *link;
     struct event *wake;
+    struct host host;
+    struct device_reading readings[READINGS_MAX];
 };
 
 static void carry_out(struct shell *s, const struct session_out *out)
@@ -124,11 +128,34 @@ static void on_device_read_end(void *ctx, uint64_t read_id, enum rc rc,
     step(ctx, &in);
 }
 
+static bool has_cores(const struct device_totals *totals)
+{
+    for (uint32_t i = 0; i < totals->reading_count; i++) {
+        if (strncmp(totals->readings[i].part, "core/", 5) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What the device says, and what its host does beside it. */
 static void on_device_totals(void *ctx, const struct device_totals *totals)
 {
-    struct session_in in = { .kind = SESSION_DEVICE_TOTALS, .totals = totals };
+    struct shell *s = ctx;
+    struct device_totals all = *totals;
+    struct session_in in = { .kind = SESSION_DEVICE_TOTALS, .totals = &all };
+    uint32_t count = totals->reading_count;
 
-    step(ctx, &in);
+    host_read(&s->host, !has_cores(totals));
+    count = count < READINGS_MAX - s->host.count ? count : READINGS_MAX - s->host.count;
+    if (count > 0) {
+        memcpy(s->readings, totals->readings, count * sizeof(s->readings[0]));
+    }
+    memcpy(s->readings + count, s->host.readings,
+           s->host.count * sizeof(s->readings[0]));
+    all.readings = s->readings;
+    all.reading_count = count + s->host.count;
+    step(s, &in);
 }
 
 const struct driver_events shell_driver_events = {

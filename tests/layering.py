@@ -37,7 +37,8 @@ RULES = {
     "agent/xgwh": MODEL + ("agent/fwd",),
     "agent/p4rt": BASE + ("agent/xgwh/phys.h", "proto/rpc/wire.h", "proto/rpc/rpc_status.h"),
     "agent/session": MODEL + ("agent/driver/driver.h",),
-    "agent/driver": ("proto", "agent/session/session.h", "agent/p4rt", "agent/xgwh"),
+    "agent/driver": ("proto", "agent/session/session.h", "agent/p4rt", "agent/xgwh",
+                     "agent/fwd/drop_reason.h"),
     "agent/gateway": ("proto", "agent/fwd", "agent/fwdh", "agent/p4rt", "agent/xgwh"),
     "agent": ("proto", "agent/session", "agent/driver"),
 }

@@ -39,8 +39,30 @@ struct driver_done {
     uint32_t exception_count;
 };
 
+/* One figure of what the device uses or does: what it is called is said in
+ * proto/model/telemetry.h. */
+struct device_reading {
+    const char *part; /* "" = the device itself */
+    const char *resource;
+    uint8_t kind;    /* enum reading_kind */
+    bool is_counter; /* `value` only grows, and what counts is how fast, a second */
+    uint64_t value;
+    uint64_t capacity; /* 0 = not known; of a counter: in a second */
+};
+
+struct device_drop {
+    const char *reason;
+    uint64_t packets; /* since the device's start */
+};
+
+/* What it counted since its start, and what it uses now.  A driver gives what its
+ * device has; lists are borrowed. */
 struct device_totals {
     uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes, drops;
+    const struct device_reading *readings;
+    uint32_t reading_count;
+    const struct device_drop *drop_list;
+    uint32_t drop_count;
 };
 
 struct driver_events {

@@ -5,6 +5,7 @@
 #include "proto/rpc/rpc_pb.h"
 
 #include <event2/event.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -314,6 +315,86 @@ static void gateway_read(struct driver *d, uint64_t read_id, uint32_t vni)
     rpc_call_close_send(r->call);
 }
 
+/* The gateway's counters as readings; their texts lie in its reply. */
+struct readings {
+    struct device_reading at[READINGS_MAX];
+    uint32_t count;
+    char texts[READINGS_MAX][READING_PART_MAX + 1];
+    uint32_t text_count;
+    struct device_drop drops[DROP_REASONS_MAX];
+};
+
+/* "port/up0", "table.vni"; cut where it is too long. */
+static const char *join(struct readings *r, const char *prefix, const char *name)
+{
+    char *text = r->texts[r->text_count];
+
+    if (r->text_count + 1 < READINGS_MAX) {
+        r->text_count++;
+    }
+    snprintf(text, sizeof(r->texts[0]), "%s%s", prefix, name);
+    return text;
+}
+
+static void add(struct readings *r, const struct device_reading *reading)
+{
+    if (r->count < READINGS_MAX) {
+        r->at[r->count++] = *reading;
+    }
+}
+
+static void add_port(struct readings *r, const Xgw__Gateway__V1__PortCounters *p)
+{
+    const char *part = join(r, "port/", p->name);
+
+    add(r, &(struct device_reading){ part, "rx_bps", READING_LOAD, true,
+                                     p->rx_bytes * 8, p->link_bps });
+    add(r, &(struct device_reading){ part, "tx_bps", READING_LOAD, true,
+                                     p->tx_bytes * 8, p->link_bps });
+    add(r, &(struct device_reading){ part, "rx_pps", READING_FIGURE, true,
+                                     p->rx_packets, 0 });
+    add(r, &(struct device_reading){ part, "tx_pps", READING_FIGURE, true,
+                                     p->tx_packets, 0 });
+}
+
+static void add_readings(struct readings *r, const Xgw__Gateway__V1__Counters *c)
+{
+    for (size_t i = 0; i < c->n_tables; i++) {
+        const Xgw__Gateway__V1__TableUse *t = c->tables[i];
+
+        add(r, &(struct device_reading){ "", join(r, "table.", t->name), READING_TABLE,
+                                         false, t->used, t->capacity });
+    }
+    add(r, &(struct device_reading){ "", "tables_memory", READING_FIGURE, false,
+                                     c->tables_bytes, 0 });
+    for (size_t i = 0; i < c->n_ports; i++) {
+        add_port(r, c->ports[i]);
+    }
+    for (size_t i = 0; i < c->n_cores; i++) {
+        add(r, &(struct device_reading){ join(r, "core/", c->cores[i]->name), "busy",
+                                         READING_LOAD, true, c->cores[i]->busy_ns,
+                                         1000000000u });
+    }
+}
+
+/* What the ports lost before anybody looked at it counts as dropped, too. */
+static void add_drops(struct readings *r, const Xgw__Gateway__V1__Counters *c,
+                      struct device_totals *totals)
+{
+    uint64_t missed = 0;
+
+    for (size_t i = 0; i < c->n_ports; i++) {
+        missed += c->ports[i]->rx_missed;
+    }
+    r->drops[0] = (struct device_drop){ "rx_missed", missed };
+    totals->drop_count = 1;
+    for (size_t i = 0; i < c->n_drops && totals->drop_count < DROP_REASONS_MAX; i++) {
+        r->drops[totals->drop_count++] =
+            (struct device_drop){ c->drops[i]->reason, c->drops[i]->packets };
+    }
+    totals->drop_list = r->drops;
+}
+
 static void on_counters(const struct rpc_status *status, const struct rpc_msg *reply,
                         void *arg)
 {
@@ -321,6 +402,7 @@ static void on_counters(const struct rpc_status *status, const struct rpc_msg *r
     struct device_totals totals = { 0 };
     const Xgw__Gateway__V1__Counters *counters;
     ProtobufCMessage *base;
+    struct readings *readings;
 
     (void)status;
     g->counting = NULL;
@@ -340,8 +422,16 @@ static void on_counters(const struct rpc_status *status, const struct rpc_msg *r
     for (size_t i = 0; i < counters->n_drops; i++) {
         totals.drops += counters->drops[i]->packets;
     }
-    rpc_arena_reset(&g->arena);
+    readings = calloc(1, sizeof(*readings));
+    if (readings) { /* without memory there are the totals still */
+        add_readings(readings, counters);
+        add_drops(readings, counters, &totals);
+        totals.readings = readings->at;
+        totals.reading_count = readings->count;
+    }
     g->driver.events->totals(g->driver.ctx, &totals);
+    free(readings);
+    rpc_arena_reset(&g->arena);
 }
 
 static void gateway_poll_totals(struct driver *d)

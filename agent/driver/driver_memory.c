@@ -1,5 +1,6 @@
 #include "agent/driver/driver_memory.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,6 +38,7 @@ struct memory_device {
     struct table_set *tables;
     struct device_state state;
     struct memory_device_counts counts;
+    struct device_totals totals; /* as set; without lists */
     uint64_t now_ms;
     bool is_alive;
     bool is_stalled;
@@ -374,9 +376,29 @@ static void answer_read(struct memory_device *d, const struct call *c,
     to->events->read_end(to->ctx, c->write.id, rc, NULL);
 }
 
+static void answer_totals(struct memory_device *d, struct driver *to)
+{
+    struct device_reading readings[TABLE_COUNT];
+    char names[TABLE_COUNT][READING_RESOURCE_MAX + 1];
+    struct device_totals totals = d->totals;
+
+    for (int t = 0; t < TABLE_COUNT; t++) {
+        snprintf(names[t], sizeof(names[t]), "table.%s", table_name((enum table_id)t));
+        readings[t] =
+            (struct device_reading){ "",
+                                     names[t],
+                                     READING_TABLE,
+                                     false,
+                                     table_set_count(d->tables, (enum table_id)t),
+                                     d->config.capacity[t] };
+    }
+    totals.readings = readings;
+    totals.reading_count = TABLE_COUNT;
+    to->events->totals(to->ctx, &totals);
+}
+
 static void answer(struct memory_device *d, struct call *c, struct driver *to)
 {
-    struct device_totals totals = { 0 };
     struct driver_done done = { .id = c->write.id,
                                 .rc = c->rc,
                                 .exceptions = c->exceptions,
@@ -394,7 +416,7 @@ static void answer(struct memory_device *d, struct call *c, struct driver *to)
         answer_read(d, c, to);
         break;
     case CALL_TOTALS:
-        to->events->totals(to->ctx, &totals);
+        answer_totals(d, to);
         break;
     }
 }
@@ -601,6 +623,14 @@ void memory_device_set_delay(struct memory_device *d, uint32_t work_ms,
 {
     d->config.work_ms = work_ms;
     d->config.answer_ms = answer_ms;
+}
+
+void memory_device_set_totals(struct memory_device *d,
+                              const struct device_totals *totals)
+{
+    d->totals = *totals;
+    d->totals.drop_list = NULL;
+    d->totals.drop_count = 0;
 }
 
 void memory_device_fail_next(struct memory_device *d, enum rc rc)

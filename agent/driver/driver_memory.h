@@ -60,6 +60,11 @@ typedef void memory_device_observer(void *ctx, const struct driver_write *w,
 void memory_device_observe(struct memory_device *d, memory_device_observer *f,
                            void *ctx);
 
+/* What it says that it counted: numbers alone, it has no ports.  How full its tables
+ * are it says by itself. */
+void memory_device_set_totals(struct memory_device *d,
+                              const struct device_totals *totals);
+
 /* ---- faults ---- */
 
 void memory_device_set_delay(struct memory_device *d, uint32_t work_ms,

@@ -387,92 +387,6 @@ static void p4_read(struct driver *d, uint64_t read_id, uint32_t vni)
     add_job(of(d), &j, NULL);
 }
 
-/* ---- counters ---- */
-
-static void no_entry(void *ctx, const struct phys_entry *e)
-{
-    (void)ctx;
-    (void)e;
-}
-
-static void totals_cell(void *ctx, enum phys_counter counter, uint8_t device,
-                        uint64_t index, uint64_t packets, uint64_t bytes)
-{
-    struct p4runtime *p = ctx;
-
-    (void)counter;
-    (void)device;
-    (void)index;
-    (void)bytes;
-    p->drops += packets;
-}
-
-static void totals_end(void *ctx, enum rc rc, const struct err *err)
-{
-    struct p4runtime *p = ctx;
-    struct device_totals totals = { .drops = p->drops };
-
-    (void)err;
-    p->totals_read = NULL;
-    if (rc == RC_OK) {
-        p->driver.events->totals(p->driver.ctx, &totals);
-    }
-}
-
-/* P4Runtime has no counters of ports: those are the switch's own telemetry. */
-static void p4_poll_totals(struct driver *d)
-{
-    static const struct p4rt_read_events events = { no_entry, totals_cell, totals_end };
-    static const struct device_totals none = { 0 };
-    struct p4runtime *p = of(d);
-
-    if (!p->is_up || p->totals_read) {
-        return;
-    }
-    p->drops = 0;
-    if (p->no_program) {
-        p->driver.events->totals(p->driver.ctx, &none);
-        return;
-    }
-    p->totals_read = p4rt_read_counter(p->sw, PHYS_COUNTER_DROP, &events, p);
-}
-
-static void counters_cell(void *ctx, enum phys_counter counter, uint8_t device,
-                          uint64_t index, uint64_t packets, uint64_t bytes)
-{
-    struct p4runtime *p = ctx;
-
-    (void)counter;
-    (void)device;
-    p->counters.cell(p->counters.ctx, index, packets, bytes);
-}
-
-static void counters_end(void *ctx, enum rc rc, const struct err *err)
-{
-    struct p4runtime *p = ctx;
-
-    p->counters_read = NULL;
-    p->counters.end(p->counters.ctx, rc, err);
-}
-
-enum rc driver_p4runtime_counters(struct driver *d, enum phys_counter counter,
-                                  const struct driver_p4runtime_counters *to)
-{
-    static const struct p4rt_read_events events = { no_entry, counters_cell,
-                                                    counters_end };
-    struct p4runtime *p = of(d);
-
-    if (!p->is_up || p->no_program) {
-        return RC_UNREACHABLE;
-    }
-    if (p->counters_read) {
-        return RC_CONFLICT;
-    }
-    p->counters = *to;
-    p->counters_read = p4rt_read_counter(p->sw, counter, &events, p);
-    return p->counters_read ? RC_OK : RC_NO_MEMORY;
-}
-
 /* ---- packets, status ---- */
 
 enum rc driver_p4runtime_packet_out(struct driver *d, uint16_t port, const void *bytes,
@@ -532,7 +446,7 @@ static const struct driver_class p4runtime_class = {
     .write = p4_write,
     .configure = p4_configure,
     .read = p4_read,
-    .poll_totals = p4_poll_totals,
+    .poll_totals = p4runtime_poll_totals,
     .close = p4_close,
 };
 

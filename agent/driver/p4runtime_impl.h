@@ -75,7 +75,7 @@ struct p4runtime {
     struct xgwh_state found; /* by READ_STATE */
     struct p4rt_outcome refusal;
     struct p4rt_read *totals_read;
-    uint64_t drops;
+    uint64_t drops[DROP_REASONS_MAX]; /* by enum drop_reason of agent/fwd */
     struct p4rt_read *counters_read;
     struct driver_p4runtime_counters counters;
     driver_p4runtime_packet_in *packet_in;
@@ -113,3 +113,6 @@ void p4runtime_end_read(struct p4runtime *p, enum rc rc, const struct err *err);
 /* p4runtime_read.c */
 void p4runtime_start_read(struct p4runtime *p, enum read_purpose purpose);
 void p4runtime_stop_read(struct p4runtime *p);
+
+/* p4runtime_totals.c */
+void p4runtime_poll_totals(struct driver *d);

@@ -1,6 +1,7 @@
 /* What anybody may ask: status, counters, and what the tables hold. */
 #include "agent/gateway/control_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,13 @@
 static struct control *control_of(struct rpc_call *call)
 {
     return rpc_call_arg(call);
+}
+
+static uint64_t tables_bytes(const struct control *c)
+{
+    const struct device *d = c->config.device;
+
+    return fib_stats(d->fib).memory_bytes + table_set_memory(d->records);
 }
 
 void control_fill_status(const struct control *c, Xgw__Gateway__V1__Status *status,
@@ -36,8 +44,7 @@ void control_fill_status(const struct control *c, Xgw__Gateway__V1__Status *stat
     status->n_entries = TABLE_COUNT;
     status->capacity = capacity;
     status->n_capacity = TABLE_COUNT;
-    status->memory_bytes =
-        fib_stats(d->fib).memory_bytes + table_set_memory(d->records);
+    status->memory_bytes = tables_bytes(c);
     status->uptime_seconds = (double)(program_now_ms() - c->started_ms) / 1000.0;
 }
 
@@ -54,7 +61,14 @@ static void on_get_status(struct rpc_call *call, const struct rpc_msg *msg)
 
 /* ---- counters ---- */
 
+#define CORE_NAME_MAX 16
+
 struct counters {
+    Xgw__Gateway__V1__TableUse tables[TABLE_COUNT];
+    Xgw__Gateway__V1__TableUse *table_list[TABLE_COUNT];
+    Xgw__Gateway__V1__CoreCounter cores[RTE_MAX_LCORE];
+    Xgw__Gateway__V1__CoreCounter *core_list[RTE_MAX_LCORE];
+    char core_names[RTE_MAX_LCORE][CORE_NAME_MAX];
     struct fwd_totals totals;
     Xgw__Gateway__V1__PortCounters ports[PORTS_MAX];
     Xgw__Gateway__V1__PortCounters *port_list[PORTS_MAX];
@@ -76,7 +90,41 @@ static void fill_ports(const struct control *c, struct counters *k)
         k->ports[i].tx_packets = stats.opackets;
         k->ports[i].tx_bytes = stats.obytes;
         k->ports[i].rx_missed = stats.imissed + stats.rx_nombuf;
+        k->ports[i].link_bps = port_link_bps(p);
         k->port_list[i] = &k->ports[i];
+    }
+}
+
+/* Of the tables that this gateway holds; returns how many. */
+static unsigned fill_tables(const struct control *c, struct counters *k)
+{
+    const struct device *d = c->config.device;
+    const struct {
+        enum table_id table;
+        uint64_t capacity;
+    } tables[] = { { TABLE_VNI, c->config.limits->max_vnis },
+                   { TABLE_VXLAN_ROUTE, c->config.limits->max_routes },
+                   { TABLE_VM_NC, c->config.limits->max_vm_nc } };
+    enum { COUNT = sizeof(tables) / sizeof(tables[0]) };
+
+    for (unsigned i = 0; i < COUNT; i++) {
+        xgw__gateway__v1__table_use__init(&k->tables[i]);
+        k->tables[i].name = control_text(table_name(tables[i].table));
+        k->tables[i].used = table_set_count(d->records, tables[i].table);
+        k->tables[i].capacity = tables[i].capacity;
+        k->table_list[i] = &k->tables[i];
+    }
+    return COUNT;
+}
+
+static void fill_cores(const struct control *c, struct counters *k)
+{
+    for (unsigned i = 0; i < c->config.worker_count; i++) {
+        snprintf(k->core_names[i], CORE_NAME_MAX, "worker%u", i);
+        xgw__gateway__v1__core_counter__init(&k->cores[i]);
+        k->cores[i].name = k->core_names[i];
+        k->cores[i].busy_ns = worker_busy_ns(&c->config.workers[i]);
+        k->core_list[i] = &k->cores[i];
     }
 }
 
@@ -125,6 +173,12 @@ static void on_get_counters(struct rpc_call *call, const struct rpc_msg *msg)
     reply.forwarded = k->totals.forwarded;
     reply.icmp_sent = k->totals.icmp_sent;
     reply.local = k->totals.local;
+    reply.tables = k->table_list;
+    reply.n_tables = fill_tables(c, k);
+    fill_cores(c, k);
+    reply.cores = k->core_list;
+    reply.n_cores = c->config.worker_count;
+    reply.tables_bytes = tables_bytes(c);
     rpc_pb_reply(call, &reply.base);
     free(k);
 }

@@ -315,3 +315,14 @@ void port_send(struct port *p, unsigned sender, struct rte_mbuf **frames,
         rte_pktmbuf_free_bulk(frames + sent, count - sent);
     }
 }
+
+uint64_t port_link_bps(const struct port *p)
+{
+    struct rte_eth_link link = { 0 };
+
+    if (rte_eth_link_get_nowait(p->id, &link) != 0 ||
+        link.link_speed == RTE_ETH_SPEED_NUM_UNKNOWN) {
+        return 0;
+    }
+    return (uint64_t)link.link_speed * 1000000; /* it is in Mbit/s */
+}

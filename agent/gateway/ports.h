@@ -72,6 +72,9 @@ enum rc ports_adopt(struct ports *p, const char *name, uint16_t id, unsigned wor
 
 void ports_stop(struct ports *p);
 
+/* Of the link as it is now; 0: down, or the device does not know. */
+uint64_t port_link_bps(const struct port *p);
+
 /* By name; UINT_MAX if there is none. */
 unsigned ports_find(const struct ports *p, const char *name);
 

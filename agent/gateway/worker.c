@@ -241,19 +241,34 @@ static bool may_receive(const struct worker *w)
 int worker_main(void *arg)
 {
     struct worker *w = arg;
+    uint64_t at = rte_rdtsc();
 
     w->config.pipeline->online(w);
     turns_add(w, 1);
     while (!atomic_load_explicit(&w->stop, memory_order_relaxed)) {
+        uint64_t from = at;
+
         if (may_receive(w) && worker_turn(w) > 0) {
             w->idle_turns = 0;
-        } else if (!w->config.busy_poll && ++w->idle_turns > WORKER_SPIN) {
+            at = rte_rdtsc();
+            count(&w->busy_cycles, at - from);
+            continue;
+        }
+        if (!w->config.busy_poll && ++w->idle_turns > WORKER_SPIN) {
             rest(w);
         }
+        at = rte_rdtsc();
     }
     w->config.pipeline->offline(w);
     turns_add(w, 1);
     return 0;
+}
+
+uint64_t worker_busy_ns(const struct worker *w)
+{
+    unsigned __int128 ns = atomic_load(&w->busy_cycles);
+
+    return (uint64_t)(ns * 1000000000u / w->tsc_hz);
 }
 
 void worker_fini(struct worker *w)

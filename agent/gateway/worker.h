@@ -86,8 +86,9 @@ struct worker {
     /* read by others */
     struct fwd_worker fwd;
     _Alignas(64) _Atomic uint64_t turns; /* odd while awake, even while asleep */
-    _Atomic uint64_t no_buffer;  /* received, but could not be made contiguous */
-    _Atomic uint64_t local_lost; /* the control thread's ring was full */
+    _Atomic uint64_t no_buffer;   /* received, but could not be made contiguous */
+    _Atomic uint64_t local_lost;  /* the control thread's ring was full */
+    _Atomic uint64_t busy_cycles; /* of turns that received something */
     atomic_bool stop;
 };
 
@@ -102,6 +103,9 @@ int worker_main(void *arg);
 
 /* The clock that packet functions get: monotonic, above 0. */
 uint64_t worker_now_ns(const struct worker *w);
+
+/* Time in turns that received something.  Any thread. */
+uint64_t worker_busy_ns(const struct worker *w);
 
 /* After the last turn: gives back buffers. */
 void worker_fini(struct worker *w);

@@ -65,6 +65,7 @@ void session_free(struct session *s)
     table_set_free(s->reading);
     table_set_free(s->audit.found);
     blob_unref(s->device_config);
+    free(s->gather);
     free(s);
 }
 
@@ -320,9 +321,6 @@ static void send_beat(struct session *s)
     out->send.beat.totals.tx_packets = s->totals.tx_packets;
     out->send.beat.totals.tx_bytes = s->totals.tx_bytes;
     out->send.beat.totals.drops = s->totals.drops;
-    if (s->is_device_up) {
-        session_out_add(s, SESSION_POLL_TOTALS); /* for the next one */
-    }
 }
 
 /* ---- stepping ---- */
@@ -357,7 +355,7 @@ static void take_input(struct session *s, const struct session_in *in)
         device_read_end(s, in->read_end.read_id, in->read_end.rc);
         break;
     case SESSION_DEVICE_TOTALS:
-        s->totals = *in->totals;
+        telemetry_take(s, in->totals);
         break;
     }
 }
@@ -380,6 +378,7 @@ void session_step(struct session *s, uint64_t now_ms, const struct session_in *i
     session_send_acks(s);
     say_hello(s);
     send_beat(s);
+    telemetry_poll(s);
     if (s->is_out_of_memory) {
         s->is_out_of_memory = false;
         session_log(s, LOG_ERROR, "out of memory", "next=\"redial\"");
@@ -394,7 +393,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 
 uint64_t session_next_wake(const struct session *s)
 {
-    uint64_t at = device_next_wake(s);
+    uint64_t at = earlier(device_next_wake(s), telemetry_next_wake(s));
 
     if (s->link == LINK_IDLE) {
         at = earlier(at, s->redial_at_ms);

@@ -8,6 +8,7 @@
  *   session_flight.c     batches turned into writes on their way
  *   session_answer.c     what came of those writes
  *   session_exception.c  what the device does not hold though it should
+ *   session_telemetry.c  what the device counts, for the controller
  */
 #pragma once
 
@@ -100,6 +101,9 @@ struct session {
     bool is_device_up;
     struct device_state device;
     struct device_totals totals;
+    struct session_gather *gather; /* null before the first totals */
+    uint32_t telemetry_ms;         /* 0: none is wanted */
+    uint64_t next_poll_ms;
     uint64_t term; /* the highest seen anywhere */
     struct table_set *believed;
     bool is_believed_valid;
@@ -192,6 +196,16 @@ void audit_rows(struct session *s, const uint8_t *batch, size_t len);
 void audit_end(struct session *s, enum rc rc);
 void audit_drop(struct session *s); /* without a word */
 void audit_tick(struct session *s);
+
+/* ---- session_telemetry.c ---- */
+
+#define TELEMETRY_POLL_MS 1000 /* the device is asked as often */
+
+struct session_gather;
+/* The device's answer; keeps its totals for beats. */
+void telemetry_take(struct session *s, const struct device_totals *totals);
+void telemetry_poll(struct session *s);
+uint64_t telemetry_next_wake(const struct session *s);
 
 /* ---- session_flight.c ---- */
 

@@ -33,6 +33,10 @@ static void take_assign(struct session *s, const struct ctl_assign *a)
         s->beat_ms = a->beat_ms;
         s->next_beat_ms = s->now_ms + a->beat_ms;
     }
+    if (s->telemetry_ms != a->telemetry_ms || !s->is_assigned) {
+        s->telemetry_ms = a->telemetry_ms;
+        s->next_poll_ms = s->now_ms; /* the first answer is what others compare with */
+    }
     if (s->awaits_assign) {
         s->awaits_assign = false;
         s->must_ack = exceptions_count(s) > 0;

@@ -249,3 +249,7 @@ struct xgwh_status {
     size_t memory_bytes; /* of all of it */
 };
 struct xgwh_status xgwh_status(const struct xgwh *x);
+
+/* Entries that a table takes in one half; of a hash table what its ways can be filled
+ * to. */
+uint32_t xgwh_limit(const struct xgwh *x, enum phys_table table);

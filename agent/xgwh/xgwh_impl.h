@@ -171,8 +171,6 @@ enum rc xgwh_check(const struct xgwh *x, struct err *err);
 enum rc xgwh_flush(struct xgwh *x, const struct xgwh_sink *sink, struct xgwh_cost *cost,
                    struct err *err);
 
-/* Entries that may stand in a table of a half: what its size and hashing allow. */
-uint32_t xgwh_limit(const struct xgwh *x, enum phys_table table);
 /* PHYS_HALF_0, _1 or _BY_DST. */
 uint8_t xgwh_half_of(const struct xgwh *x, uint32_t vni);
 /* Counts what a route that went or came means to others. */

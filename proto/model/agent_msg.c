@@ -15,6 +15,10 @@ void agent_msg_fini(struct agent_msg *m)
         m->ack.exceptions = NULL;
         m->ack.exception_listed = 0;
         break;
+    case AGENT_TELEMETRY:
+        free(m->telemetry);
+        m->telemetry = NULL;
+        break;
     case AGENT_HELLO:
     case AGENT_BEAT:
     case AGENT_AUDIT:

@@ -15,6 +15,8 @@
  * BATCH that was sent before its QUERY.  At most SESSION_WINDOW BATCHes are
  * unacknowledged.
  *
+ * BEAT and TELEMETRY come in between, as often as ASSIGN said.
+ *
  * An agent says HELLO again on the same stream when its data plane is gone (boot id 0)
  * and when there is a new one or its tables had to be read back.  Every HELLO is
  * answered with an ASSIGN that repeats its `hello_id`, and starts over: `seq` begins at
@@ -27,6 +29,7 @@
 #include "proto/model/batch.h"
 #include "proto/model/object.h"
 #include "proto/model/table_set.h"
+#include "proto/model/telemetry.h"
 
 #define DEVICE_ID_MAX  63
 #define QUERY_MAX      64   /* items of one QUERY */
@@ -40,6 +43,7 @@ enum agent_msg_kind {
     AGENT_DIGESTS = 2,
     AGENT_ACK = 3,
     AGENT_BEAT = 4,
+    AGENT_TELEMETRY = 7,
     AGENT_AUDIT = 20 /* answers AUDIT */
 };
 
@@ -136,6 +140,7 @@ struct agent_msg {
         struct agent_ack ack;
         struct agent_beat beat;
         struct agent_audit audit;
+        struct telemetry *telemetry;
     };
 };
 
@@ -150,9 +155,10 @@ enum ctl_msg_kind {
 struct ctl_assign {
     uint64_t term;
     char group[CLUSTER_NAME_MAX + 1];
-    uint32_t beat_ms;    /* how often the agent sends BEAT */
-    struct blob *config; /* packed device_config (proto/model/object.h) */
-    uint64_t hello_id;   /* of the HELLO that this answers */
+    uint32_t beat_ms;      /* how often the agent sends BEAT … */
+    uint32_t telemetry_ms; /* … and TELEMETRY; 0: never */
+    struct blob *config;   /* packed device_config (proto/model/object.h) */
+    uint64_t hello_id;     /* of the HELLO that this answers */
 };
 
 struct ctl_query {

@@ -246,6 +246,7 @@ static const ProtobufCMessageDescriptor *const agent_bodies[] = {
     [AGENT_ACK] = &xgw__agent__v1__ack__descriptor,
     [AGENT_BEAT] = &xgw__agent__v1__beat__descriptor,
     [AGENT_AUDIT] = &xgw__agent__v1__audit__descriptor,
+    [AGENT_TELEMETRY] = &xgw__agent__v1__telemetry__descriptor,
 };
 
 static enum rc take_audit(const Xgw__Agent__V1__Audit *w, struct agent_audit *a,
@@ -267,7 +268,7 @@ static enum rc take_audit(const Xgw__Agent__V1__Audit *w, struct agent_audit *a,
 
 #define AGENT_MEMBERS                                                                  \
     (1u << AGENT_HELLO | 1u << AGENT_DIGESTS | 1u << AGENT_ACK | 1u << AGENT_BEAT |    \
-     1u << AGENT_AUDIT)
+     1u << AGENT_AUDIT | 1u << AGENT_TELEMETRY)
 
 enum rc agent_msg_decode(const void *bytes, size_t len, struct agent_msg *ret,
                          struct err *err)
@@ -301,6 +302,9 @@ enum rc agent_msg_decode(const void *bytes, size_t len, struct agent_msg *ret,
     case AGENT_AUDIT:
         rc = take_audit(body, &m.audit, err);
         break;
+    case AGENT_TELEMETRY:
+        rc = agent_telemetry_take(body, &m.telemetry, err);
+        break;
     }
     protobuf_c_message_free_unpacked(body, NULL);
     if (rc == RC_OK) {
@@ -323,6 +327,8 @@ static enum rc take_assign(const struct wire_field *f, struct ctl_assign *a,
         rc = bad(err, "assign.group");
     } else if (w->beat_ms == 0 || w->beat_ms > BEAT_MS_MAX) {
         rc = bad(err, "assign.beat_ms");
+    } else if (w->telemetry_ms > BEAT_MS_MAX) {
+        rc = bad(err, "assign.telemetry_ms");
     } else if (w->config.len > CTL_CONFIG_MAX) {
         rc = bad(err, "assign.config");
     } else if (w->config.len > 0) {
@@ -332,6 +338,7 @@ static enum rc take_assign(const struct wire_field *f, struct ctl_assign *a,
     a->term = w->term;
     a->beat_ms = w->beat_ms;
     a->hello_id = w->hello_id;
+    a->telemetry_ms = w->telemetry_ms;
     xgw__agent__v1__assign__free_unpacked(w, NULL);
     return rc;
 }

@@ -223,6 +223,8 @@ enum rc agent_msg_encode(const struct agent_msg *m, struct buf *to)
         return put_beat(&m->beat, to);
     case AGENT_AUDIT:
         return put_audit(&m->audit, to);
+    case AGENT_TELEMETRY:
+        return agent_telemetry_encode(m->telemetry, to);
     }
     return RC_BUG;
 }
@@ -245,6 +247,7 @@ static enum rc put_assign(const struct ctl_assign *a, struct buf *to)
     wire.group = (char *)a->group;
     wire.beat_ms = a->beat_ms;
     wire.hello_id = a->hello_id;
+    wire.telemetry_ms = a->telemetry_ms;
     if (a->config) {
         wire.config.data = a->config->data;
         wire.config.len = a->config->len;

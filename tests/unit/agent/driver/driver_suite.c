@@ -10,6 +10,7 @@ static driver_rig_new make_rig;
 /* What the driver said, and what is being waited for. */
 struct seen {
     unsigned ups, downs, dones, read_ends, totals;
+    unsigned tables; /* of the last totals, those that hold something */
     unsigned want_ups, want_dones, want_read_ends, want_totals;
     struct device_state state;
     uint64_t done_ids[32];
@@ -78,8 +79,15 @@ static void on_totals(void *ctx, const struct device_totals *totals)
 {
     struct seen *s = ctx;
 
-    (void)totals;
     s->totals++;
+    s->tables = 0;
+    for (uint32_t i = 0; i < totals->reading_count; i++) {
+        const struct device_reading *x = &totals->readings[i];
+
+        ck_assert(telemetry_text_is_valid(x->part) && x->resource[0] &&
+                  telemetry_text_is_valid(x->resource));
+        s->tables += x->kind == READING_TABLE && x->value > 0;
+    }
 }
 
 static const struct driver_events events = {
@@ -393,9 +401,14 @@ START_TEST(totals_come_when_asked_for)
     struct bench b = bench_new();
 
     open_driver(&b);
+    do_configure(&b, 9, 3);
+    do_write(&b, (struct driver_write){
+                     .id = 1, .term = 3, .ops = vm_batch(ENTRY_PUT, 100, 5, 1 << 24) });
+    wait_for(&b);
     b.driver->cls->poll_totals(b.driver);
     b.seen.want_totals++;
     wait_for(&b);
+    ck_assert_uint_ge(b.seen.tables, 1); /* it says that it holds something */
     bench_end(&b);
 }
 END_TEST

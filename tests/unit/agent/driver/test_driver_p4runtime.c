@@ -90,6 +90,8 @@ struct bench {
     enum rc read_rc;
     struct table_set *rows;
     struct device_totals seen;
+    uint64_t drops_of_3, vm_nc_used, vm_nc_capacity;
+    char reason_3[32];
     uint64_t last_id;
     char packet[32];
     uint64_t packets, ends;
@@ -150,6 +152,19 @@ static void on_totals(void *ctx, const struct device_totals *totals)
 
     b->totals++;
     b->seen = *totals;
+    b->drops_of_3 = totals->drop_list[2].packets;
+    snprintf(b->reason_3, sizeof(b->reason_3), "%s", totals->drop_list[2].reason);
+    b->vm_nc_used = 0;
+    for (uint32_t i = 0; i < totals->reading_count; i++) {
+        const struct device_reading *x = &totals->readings[i];
+
+        ck_assert_int_eq(x->kind, READING_TABLE);
+        ck_assert_uint_le(x->value, x->capacity);
+        if (strncmp(x->resource, "table.vm_nc.", 12) == 0) { /* .0 and .1 */
+            b->vm_nc_used += x->value;
+            b->vm_nc_capacity = x->capacity;
+        }
+    }
 }
 
 static const struct driver_events events = { on_up,   on_down,     on_done,
@@ -867,6 +882,10 @@ START_TEST(counters_and_packets_go_through)
     b->d->cls->poll_totals(b->d);
     RIG_UNTIL(&b->rig, b->totals == 1);
     ck_assert_uint_eq(b->seen.drops, 42);
+    ck_assert_uint_eq(b->drops_of_3, 42);
+    ck_assert_str_eq(b->reason_3, "l2_truncated"); /* the third of the reasons' table */
+    ck_assert_uint_eq(b->vm_nc_used, 1);
+    ck_assert_uint_gt(b->vm_nc_capacity, 100000);
     ck_assert_int_eq(driver_p4runtime_counters(b->d, PHYS_COUNTER_VNI, &to), RC_OK);
     ck_assert_int_eq(driver_p4runtime_counters(b->d, PHYS_COUNTER_VNI, &to),
                      RC_CONFLICT);

@@ -12,7 +12,8 @@ struct rig {
     struct session *session;
     uint64_t now_ms;
     unsigned count[SESSION_LOG + 1];
-    unsigned sent[AGENT_BEAT + 1];
+    unsigned sent[AGENT_TELEMETRY + 1];
+    struct telemetry telemetry;
     struct session_out dial;
     struct agent_hello hello;
     struct agent_ack ack;
@@ -38,6 +39,8 @@ static void note_send(struct rig *r, const struct agent_msg *m)
                    m->ack.exception_listed * sizeof(struct exception));
         }
         r->ack.exceptions = NULL;
+    } else if (m->kind == AGENT_TELEMETRY) {
+        r->telemetry = *m->telemetry;
     } else if (m->kind == AGENT_DIGESTS) {
         r->digests++;
     }
@@ -149,6 +152,8 @@ static void hear(struct rig *r, struct ctl_msg *m)
     ctl_msg_fini(m);
 }
 
+static uint32_t telemetry_ms; /* of the next ASSIGN */
+
 static void assign_of(struct rig *r, uint64_t term, uint64_t hello_id,
                       struct blob *config)
 {
@@ -157,6 +162,7 @@ static void assign_of(struct rig *r, uint64_t term, uint64_t hello_id,
     m.assign.term = term;
     strcpy(m.assign.group, "x86-1");
     m.assign.beat_ms = 500;
+    m.assign.telemetry_ms = telemetry_ms;
     m.assign.hello_id = hello_id;
     m.assign.config = config;
     hear(r, &m);
@@ -766,11 +772,87 @@ START_TEST(beats_come_as_often_as_was_said_and_carry_the_last_totals)
         ck_assert_uint_eq(session_next_wake(r.session), from + 500 * i);
         tick_at(&r, from + 500 * i);
         ck_assert_uint_eq(r.sent[AGENT_BEAT], i);
-        ck_assert_uint_eq(r.count[SESSION_POLL_TOTALS], i);
     }
     link_down(&r);
     tick_at(&r, from + 60000);
     ck_assert_uint_eq(r.sent[AGENT_BEAT], 10);
+    rig_fini(&r);
+}
+END_TEST
+
+/* The device as it counts: `t` seconds after its start. */
+static void totals_at(struct rig *r, uint64_t t, uint64_t rate, uint64_t drops)
+{
+    const struct device_reading readings[] = {
+        { "port/up0", "rx_bps", READING_LOAD, true, t * rate, 1000000 },
+        { "", "memory", READING_LOAD, false, 100 + t, 1000 },
+    };
+    const struct device_drop drop = { "mtu", drops };
+    const struct device_totals totals = { .rx_packets = 10 * t,
+                                          .readings = readings,
+                                          .reading_count = 2,
+                                          .drop_list = &drop,
+                                          .drop_count = 1 };
+
+    feed(r, &(struct session_in){ .kind = SESSION_DEVICE_TOTALS, .totals = &totals });
+}
+
+START_TEST(counters_become_rates_each_second)
+{
+    struct rig r;
+
+    telemetry_ms = 1000;
+    start(&r);
+    ck_assert_uint_eq(r.count[SESSION_POLL_TOTALS], 1); /* at once: to compare with */
+    totals_at(&r, 1, 5000, 7);
+    ck_assert_uint_eq(r.sent[AGENT_TELEMETRY], 0);
+    tick_at(&r, r.now_ms + 1000);
+    ck_assert_uint_eq(r.count[SESSION_POLL_TOTALS], 2);
+    totals_at(&r, 2, 5000, 9);
+    ck_assert_uint_eq(r.sent[AGENT_TELEMETRY], 1);
+    ck_assert_uint_eq(r.telemetry.boot_id, r.device.boot_id);
+    ck_assert_uint_eq(r.telemetry.span_ms, 1000);
+    ck_assert_uint_eq(r.telemetry.received, 10);
+    ck_assert_uint_eq(r.telemetry.reading_count, 2);
+    ck_assert_str_eq(r.telemetry.readings[0].part, "port/up0");
+    ck_assert_uint_eq(r.telemetry.readings[0].mean, 5000);
+    ck_assert_uint_eq(r.telemetry.readings[0].capacity, 1000000);
+    ck_assert_uint_eq(r.telemetry.readings[1].max, 102);
+    ck_assert_uint_eq(r.telemetry.drop_count, 1);
+    ck_assert_uint_eq(r.telemetry.drops[0].packets, 2); /* what was before is old */
+    telemetry_ms = 0;
+    rig_fini(&r);
+}
+END_TEST
+
+START_TEST(aggregates_have_least_mean_and_greatest_and_a_restart_compares_nothing)
+{
+    struct rig r;
+
+    telemetry_ms = 10000;
+    start(&r);
+    totals_at(&r, 0, 0, 0);
+    for (uint64_t t = 1; t <= 10; t++) { /* t^2 in all, so 2t - 1 in the second */
+        tick_at(&r, r.now_ms + 1000);
+        totals_at(&r, t, t, 0);
+    }
+    ck_assert_uint_eq(r.sent[AGENT_TELEMETRY], 1);
+    ck_assert_uint_eq(r.telemetry.span_ms, 10000);
+    ck_assert_uint_eq(r.telemetry.received, 100);
+    ck_assert_uint_eq(r.telemetry.readings[0].min, 1);
+    ck_assert_uint_eq(r.telemetry.readings[0].mean, 10);
+    ck_assert_uint_eq(r.telemetry.readings[0].max, 19);
+    /* The device starts anew: its counters begin at 0, and nothing is a rate of that.
+     */
+    for (uint64_t t = 1; t <= 11; t++) {
+        tick_at(&r, r.now_ms + 1000);
+        totals_at(&r, t, 3, 0);
+    }
+    ck_assert_uint_eq(r.sent[AGENT_TELEMETRY], 2);
+    ck_assert_uint_eq(r.telemetry.received, 100);
+    ck_assert_uint_eq(r.telemetry.readings[0].min, 3);
+    ck_assert_uint_eq(r.telemetry.readings[0].max, 3);
+    telemetry_ms = 0;
     rig_fini(&r);
 }
 END_TEST
@@ -853,6 +935,9 @@ int main(void)
     tcase_add_test(tc, a_new_data_plane_starts_a_new_conversation_on_the_same_link);
     tcase_add_test(tc, a_configuration_goes_to_the_device_once_and_before_the_tables);
     tcase_add_test(tc, beats_come_as_often_as_was_said_and_carry_the_last_totals);
+    tcase_add_test(tc, counters_become_rates_each_second);
+    tcase_add_test(
+        tc, aggregates_have_least_mean_and_greatest_and_a_restart_compares_nothing);
     tcase_add_test(tc, a_device_with_a_newer_term_ends_the_link_and_is_read_back_first);
     tcase_add_test(tc, a_new_conversation_voids_the_wishes_of_the_old);
     tcase_add_test(tc, no_answer_to_hello_is_not_waited_for_for_ever);

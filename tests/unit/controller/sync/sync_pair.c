@@ -251,6 +251,7 @@ static void hear(struct pair *p, const struct agent_msg *m)
         break;
     case AGENT_BEAT:
     case AGENT_AUDIT:
+    case AGENT_TELEMETRY:
         break;
     }
     if (rc != RC_OK) {

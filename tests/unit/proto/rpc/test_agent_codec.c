@@ -7,7 +7,7 @@
 /* What `protoc --encode` (protobuf 3.21) makes of each message in text form; the text
  * stands in make_ctl() and make_agent() below. */
 static const char *const ctl_wire[] = {
-    "0a12080512057838362d3118e807220209082806",
+    "0a15080512057838362d3118e80722020908280630904e",
     "12150809120d08021004186420012d000000a012020803",
     "1a0c080710ac0218017a03010203",
     "220d31302e302e302e313a37303030",
@@ -23,12 +23,14 @@ static const char *const agent_wire[] = {
     "221808ac02110100000000000000180120012802300338044005",
     ("a20132080310071a0b09010000000000000010021a001a0c09050000000000000010d804"
      "1a001a0b09070000000000000010011a00"),
+    ("3a4409010000000000000010e80718ac02221e0a08706f72742f757030120672785f6270"
+     "73180220e80728f40330053807220a12046469736b180328082a070a036d74751002"),
 };
 /* Their kinds, in order. */
 static const int ctl_kinds[] = { CTL_ASSIGN, CTL_QUERY, CTL_BATCH, CTL_REDIRECT,
                                  CTL_AUDIT };
-static const int agent_kinds[] = { AGENT_HELLO, AGENT_DIGESTS, AGENT_ACK, AGENT_BEAT,
-                                   AGENT_AUDIT };
+static const int agent_kinds[] = { AGENT_HELLO, AGENT_DIGESTS, AGENT_ACK,
+                                   AGENT_BEAT,  AGENT_AUDIT,   AGENT_TELEMETRY };
 
 static size_t from_hex(const char *hex, uint8_t *to)
 {
@@ -53,6 +55,7 @@ static void make_ctl(int kind, struct ctl_msg *m)
         strcpy(m->assign.group, "x86-1");
         m->assign.beat_ms = 1000;
         m->assign.hello_id = 6;
+        m->assign.telemetry_ms = 10000;
         m->assign.config = blob_copy("\x09\x08", 2);
         break;
     case CTL_QUERY:
@@ -124,6 +127,19 @@ static void make_agent(int kind, struct agent_msg *m)
     case AGENT_AUDIT:
         m->audit = (struct agent_audit){
             3, RC_FULL, { { 1, 2 }, { 0, 0 }, { 5, 600 }, { 0, 0 }, { 7, 1 } }
+        };
+        break;
+    case AGENT_TELEMETRY:
+        m->telemetry = calloc(1, sizeof(*m->telemetry));
+        *m->telemetry = (struct telemetry){
+            .boot_id = 1,
+            .span_ms = 1000,
+            .received = 300,
+            .reading_count = 2,
+            .readings = { { "port/up0", "rx_bps", READING_LOAD, 1000, 495, 500, 507 },
+                          { "", "disk", READING_FIGURE, 0, 8, 8, 8 } },
+            .drop_count = 1,
+            .drops = { { "mtu", 2 } }
         };
         break;
     }

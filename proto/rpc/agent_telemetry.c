@@ -1,0 +1,159 @@
+/* TELEMETRY to and from its wire form. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/rpc/agent_codec.h"
+#include "proto/rpc/agent_wire.h"
+
+/* The arrays of one message on its way out; some 50 KiB. */
+struct telemetry_wire {
+    Xgw__Agent__V1__Reading readings[READINGS_MAX];
+    Xgw__Agent__V1__Reading *reading_list[READINGS_MAX];
+    Xgw__Agent__V1__DropCount drops[DROP_REASONS_MAX];
+    Xgw__Agent__V1__DropCount *drop_list[DROP_REASONS_MAX];
+};
+
+static void fill(struct telemetry_wire *w, const struct telemetry *t,
+                 Xgw__Agent__V1__Telemetry *ret)
+{
+    for (uint32_t i = 0; i < t->reading_count; i++) {
+        const struct telemetry_reading *from = &t->readings[i];
+        Xgw__Agent__V1__Reading *r = &w->readings[i];
+
+        xgw__agent__v1__reading__init(r);
+        r->part = (char *)from->part;
+        r->resource = (char *)from->resource;
+        r->kind = from->kind;
+        r->capacity = from->capacity;
+        r->mean = from->mean;
+        r->below = from->mean - from->min;
+        r->above = from->max - from->mean;
+        w->reading_list[i] = r;
+    }
+    for (uint32_t i = 0; i < t->drop_count; i++) {
+        xgw__agent__v1__drop_count__init(&w->drops[i]);
+        w->drops[i].reason = (char *)t->drops[i].reason;
+        w->drops[i].packets = t->drops[i].packets;
+        w->drop_list[i] = &w->drops[i];
+    }
+    ret->boot_id = t->boot_id;
+    ret->span_ms = t->span_ms;
+    ret->received = t->received;
+    ret->n_readings = t->reading_count;
+    ret->readings = w->reading_list;
+    ret->n_drops = t->drop_count;
+    ret->drops = w->drop_list;
+}
+
+static enum rc pack(const ProtobufCMessage *m, struct buf *to)
+{
+    size_t len = protobuf_c_message_get_packed_size(m);
+    uint8_t *bytes = malloc(len + 1);
+
+    if (!bytes) {
+        return RC_NO_MEMORY;
+    }
+    protobuf_c_message_pack(m, bytes);
+    buf_add(to, bytes, len);
+    free(bytes);
+    return buf_failed(to) ? RC_NO_MEMORY : RC_OK;
+}
+
+enum rc agent_telemetry_encode(const struct telemetry *t, struct buf *to)
+{
+    Xgw__Agent__V1__AgentMessage message = XGW__AGENT__V1__AGENT_MESSAGE__INIT;
+    Xgw__Agent__V1__Telemetry body = XGW__AGENT__V1__TELEMETRY__INIT;
+    struct telemetry_wire *w;
+    enum rc rc;
+
+    if (t->reading_count > READINGS_MAX || t->drop_count > DROP_REASONS_MAX) {
+        return RC_RANGE;
+    }
+    w = malloc(sizeof(*w));
+    if (!w) {
+        return RC_NO_MEMORY;
+    }
+    fill(w, t, &body);
+    message.m_case = XGW__AGENT__V1__AGENT_MESSAGE__M_TELEMETRY;
+    message.telemetry = &body;
+    rc = pack(&message.base, to);
+    free(w);
+    return rc;
+}
+
+static bool take_text(char *to, size_t size, const char *from)
+{
+    size_t len = strlen(from);
+
+    if (len >= size || !telemetry_text_is_valid(from)) {
+        return false;
+    }
+    memcpy(to, from, len + 1);
+    return true;
+}
+
+static bool take_reading(const Xgw__Agent__V1__Reading *w, struct telemetry_reading *r)
+{
+    if (!take_text(r->part, sizeof(r->part), w->part) ||
+        !take_text(r->resource, sizeof(r->resource), w->resource) || !r->resource[0] ||
+        w->kind < READING_TABLE || w->kind > READING_FIGURE || w->below > w->mean ||
+        w->above > UINT64_MAX - w->mean) {
+        return false;
+    }
+    r->kind = (uint8_t)w->kind;
+    r->capacity = w->capacity;
+    r->min = w->mean - w->below;
+    r->mean = w->mean;
+    r->max = w->mean + w->above;
+    return true;
+}
+
+static enum rc take(const Xgw__Agent__V1__Telemetry *w, struct telemetry *t,
+                    struct err *err)
+{
+    for (size_t i = 0; i < w->n_readings; i++) {
+        if (!take_reading(w->readings[i], &t->readings[i])) {
+            return err_field(err, RC_INVALID, "telemetry.readings", "bounds",
+                             "telemetry.readings: outside its bounds");
+        }
+    }
+    for (size_t i = 0; i < w->n_drops; i++) {
+        if (!take_text(t->drops[i].reason, sizeof(t->drops[i].reason),
+                       w->drops[i]->reason) ||
+            !t->drops[i].reason[0]) {
+            return err_field(err, RC_INVALID, "telemetry.drops", "bounds",
+                             "telemetry.drops: outside its bounds");
+        }
+        t->drops[i].packets = w->drops[i]->packets;
+    }
+    t->boot_id = w->boot_id;
+    t->span_ms = w->span_ms;
+    t->received = w->received;
+    t->reading_count = (uint32_t)w->n_readings;
+    t->drop_count = (uint32_t)w->n_drops;
+    return RC_OK;
+}
+
+enum rc agent_telemetry_take(const Xgw__Agent__V1__Telemetry *w, struct telemetry **ret,
+                             struct err *err)
+{
+    struct telemetry *t;
+    enum rc rc;
+
+    if (w->n_readings > READINGS_MAX || w->n_drops > DROP_REASONS_MAX ||
+        w->span_ms == 0 || w->span_ms > TELEMETRY_SPAN_MAX) {
+        return err_field(err, RC_INVALID, "telemetry", "bounds",
+                         "telemetry: outside its bounds");
+    }
+    t = calloc(1, sizeof(*t));
+    if (!t) {
+        return err_set(err, RC_NO_MEMORY, "out of memory");
+    }
+    rc = take(w, t, err);
+    if (rc == RC_OK) {
+        *ret = t;
+    } else {
+        free(t);
+    }
+    return rc;
+}
