@@ -39,6 +39,8 @@ struct shell {
     void *sessions_ctx;
     void (*on_watch)(void *ctx, const struct store_event *event);
     void *watch_ctx;
+    void (*on_alarm)(void *ctx);
+    void *alarm_ctx;
     void (*on_ready)(void *arg);
     bool was_ready;
     struct store_key load_end;
@@ -88,6 +90,24 @@ static void answer(struct shell *s, const struct core_reply *reply)
     }
 }
 
+static void tell_alarm(struct shell *s, const struct alarm *a, enum alarm_news news)
+{
+    static const char *const verbs[] = { [ALARM_RAISED] = "alarm raised",
+                                         [ALARM_GRAVER] = "alarm graver",
+                                         [ALARM_CLEARED] = "alarm cleared" };
+    int level = news == ALARM_CLEARED           ? LOG_INFO
+                : a->severity == ALARM_CRITICAL ? LOG_ERROR
+                                                : LOG_WARN;
+
+    LOG_AT((enum log_level)level, verbs[news],
+           "alarm=%llu kind=%s subject=%s severity=%s count=%u text=\"%s\"",
+           (unsigned long long)a->id, alarm_kind_name(a->kind), a->subject,
+           alarm_severity_name(a->severity), a->count, a->text);
+    if (s->on_alarm) {
+        s->on_alarm(s->alarm_ctx);
+    }
+}
+
 static void carry_out(struct shell *s, struct core_effect *e)
 {
     switch (e->kind) {
@@ -107,6 +127,9 @@ static void carry_out(struct shell *s, struct core_effect *e)
         if (s->sessions) {
             s->sessions->close(s->sessions_ctx, e->close.session, &e->close.why);
         }
+        break;
+    case CORE_ALARM:
+        tell_alarm(s, &e->alarm.alarm, e->alarm.news);
         break;
     case CORE_LOG:
         LOG_AT((enum log_level)e->log.level, e->log.event, "%s", e->log.text);
@@ -334,6 +357,22 @@ void shell_set_watch(struct shell *s,
 {
     s->on_watch = on_event;
     s->watch_ctx = ctx;
+}
+
+void shell_set_alarms(struct shell *s, void (*on_alarm)(void *ctx), void *ctx)
+{
+    s->on_alarm = on_alarm;
+    s->alarm_ctx = ctx;
+}
+
+void shell_set_history(struct shell *s, struct history *history)
+{
+    core_set_history(s->core, history);
+}
+
+uint64_t shell_unix_ms(void)
+{
+    return unix_ms();
 }
 
 /* ---- life ---- */

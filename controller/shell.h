@@ -43,6 +43,8 @@ const struct core *shell_core(const struct shell *s);
 
 uint64_t shell_now_ms(void); /* monotonic, the core's clock */
 
+uint64_t shell_unix_ms(void); /* what records and histories carry */
+
 uint64_t shell_term(const struct shell *s); /* the store's fencing term */
 
 /* Gives a command to the core; its token is set here.  `on_reply` comes exactly once,
@@ -67,3 +69,10 @@ void shell_liveness(struct shell *s, const char *device_id, bool is_silent);
 void shell_set_watch(struct shell *s,
                      void (*on_event)(void *ctx, const struct store_event *event),
                      void *ctx);
+
+/* Told after each alarm that was to be told: what stands is in core_health().  One
+ * listener; null: nobody. */
+void shell_set_alarms(struct shell *s, void (*on_alarm)(void *ctx), void *ctx);
+
+/* Takes the history that was read from files. */
+void shell_set_history(struct shell *s, struct history *history);

@@ -149,6 +149,7 @@ void commit_object(struct core *c, uint64_t revision, const struct object_change
     default:
         break;
     }
+    watch_objects(c);
     sessions_objects_changed(c);
 }
 
@@ -201,6 +202,11 @@ static bool foreign_object(const struct store_kv *kv, struct object_change *ret)
         ret->policy = core_need(calloc(1, sizeof(*ret->policy)));
         ret->kind = COMMAND_PUT_POLICY;
         return !policy_unpack(kv->value->data, kv->value->len, ret->policy, &err);
+    }
+    if (strcmp(text, "/o/levels") == 0 && kv->value) {
+        ret->kind = COMMAND_PUT_LEVELS;
+        return !level_settings_unpack(kv->value->data, kv->value->len, &ret->levels,
+                                      &err);
     }
     if (strncmp(text, "/o/cluster/", 11) == 0) {
         ret->kind = kv->value ? COMMAND_PUT_CLUSTER : COMMAND_DELETE_CLUSTER;

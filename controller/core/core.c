@@ -37,7 +37,11 @@ struct core *core_new(const struct core_config *config)
     c->effects_tail = &c->effects;
     c->pump_is_idle = true;
     c->tip = table_set_new();
-    if (!c->tip || !peer_index_init(&c->tip_peers) || !peer_index_init(&c->peers)) {
+    c->health = health_new();
+    level_settings_default(&c->objects.levels);
+    c->tip_objects.levels = c->objects.levels;
+    if (!c->health || !c->tip || !peer_index_init(&c->tip_peers) ||
+        !peer_index_init(&c->peers)) {
         core_free(c);
         return NULL;
     }
@@ -60,6 +64,7 @@ void core_free(struct core *c)
     groups_fini(c);
     suggest_fini(c);
     operations_fini(c);
+    health_free(c->health);
     activity_fini(&c->activity);
     results_fini(&c->results);
     checkpoint_fini(c);
@@ -271,6 +276,8 @@ static void command(struct core *c, const struct command *cmd)
         waits_add(c, cmd);
     } else if (cmd->kind == COMMAND_SUGGEST) {
         suggest_add(c, cmd);
+    } else if (cmd->kind == COMMAND_ACK) {
+        watch_ack(c, cmd);
     } else {
         queue_add(c, cmd);
     }
@@ -280,6 +287,7 @@ static void tick(struct core *c)
 {
     sessions_tick(c);
     operations_tick(c);
+    watch_tick(c);
     if (c->queue.probe_at_ms && c->queue.probe_at_ms <= c->now_ms) {
         queue_probe(c);
     }
@@ -342,9 +350,11 @@ bool core_has_work(const struct core *c)
 
 uint64_t core_next_wake(const struct core *c)
 {
-    uint64_t wakes[] = { sessions_wake(c), waits_wake(c), checkpoint_wake(c),
-                         operations_wake(c),
-                         c->queue.probe_at_ms ? c->queue.probe_at_ms : UINT64_MAX };
+    uint64_t wakes[] = {
+        sessions_wake(c),   waits_wake(c),
+        checkpoint_wake(c), operations_wake(c),
+        watch_wake(c),      c->queue.probe_at_ms ? c->queue.probe_at_ms : UINT64_MAX
+    };
     uint64_t wake = UINT64_MAX;
 
     for (unsigned i = 0; i < sizeof(wakes) / sizeof(wakes[0]); i++) {

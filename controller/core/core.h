@@ -18,6 +18,7 @@
  */
 #pragma once
 
+#include "controller/health/health.h"
 #include "controller/lifecycle/move.h"
 #include "controller/store/store.h"
 #include "proto/model/agent_msg.h"
@@ -53,12 +54,14 @@ enum command_kind {
     COMMAND_PUT_NODE,
     COMMAND_DELETE_NODE,
     COMMAND_PUT_POLICY,
-    COMMAND_MOVE,    /* begins one; the reply names the operation */
-    COMMAND_CANCEL,  /* an operation, where it can still be taken back */
-    COMMAND_STEP,    /* the core's own: an operation's next step */
-    COMMAND_FORGET,  /* the core's own: of an old operation */
-    COMMAND_WAIT,    /* answer when `wait.revision` is applied */
-    COMMAND_SUGGEST, /* answer when the advice of suggest.h is made */
+    COMMAND_PUT_LEVELS, /* settings of water levels */
+    COMMAND_MOVE,       /* begins one; the reply names the operation */
+    COMMAND_CANCEL,     /* an operation, where it can still be taken back */
+    COMMAND_STEP,       /* the core's own: an operation's next step */
+    COMMAND_FORGET,     /* the core's own: of an old operation */
+    COMMAND_WAIT,       /* answer when `wait.revision` is applied */
+    COMMAND_SUGGEST,    /* answer when the advice of suggest.h is made */
+    COMMAND_ACK,        /* acknowledge the alarm `alarm_id`; nothing is stored */
 };
 
 struct command {
@@ -84,6 +87,8 @@ struct command {
         const struct policy *policy; /* the same */
         struct cluster cluster;
         struct node node;
+        struct level_settings levels;
+        uint64_t alarm_id;
         char name[64]; /* deletes; the operation of CANCEL */
         struct {
             uint32_t vni;
@@ -156,6 +161,7 @@ enum core_effect_kind {
     CORE_REPLY, /* the answer to a command */
     CORE_SEND,  /* to a session */
     CORE_CLOSE, /* a session, with the reason */
+    CORE_ALARM, /* tell the outside */
     CORE_LOG,
 };
 
@@ -184,6 +190,10 @@ struct core_effect {
             uint64_t session;
             struct err why;
         } close;
+        struct {
+            enum alarm_news news;
+            struct alarm alarm;
+        } alarm;
         struct {
             int level; /* enum log_level */
             char event[48];
@@ -262,6 +272,12 @@ struct node_status {
 };
 enum rc core_node_status(const struct core *c, const char *node,
                          struct node_status *ret);
+
+/* Levels, alarms, history (controller/health/health.h). */
+const struct health *core_health(const struct core *c);
+const struct level_settings *core_levels(const struct core *c);
+/* Takes the history that was read from files; only what the shell keeps is kept. */
+void core_set_history(struct core *c, struct history *history);
 
 /* Operations in the order of their making; null behind the last. */
 const struct operation *core_operation_at(const struct core *c, uint32_t index);

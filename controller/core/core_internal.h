@@ -72,6 +72,8 @@ struct objects {
     uint64_t region_revision;
     struct policy policy; /* all zero: the default */
     uint64_t policy_revision;
+    struct level_settings levels;
+    uint64_t levels_revision; /* 0: the default */
     struct cluster *clusters; /* sorted by name */
     uint64_t *cluster_revisions;
     uint32_t cluster_count;
@@ -94,6 +96,7 @@ struct object_change {
         struct cluster cluster;
         struct node node;
         struct operation *operation; /* owned */
+        struct level_settings levels;
         char name[64];
     };
 };
@@ -525,6 +528,7 @@ struct device {
     bool ready;
     bool is_silent;
     uint32_t exception_count;
+    uint32_t exception_told; /* to health */
     struct exception *exceptions;
     uint64_t *exception_from; /* applied before the ACK that brought it … */
     uint64_t *exception_to;   /* … and after */
@@ -575,6 +579,22 @@ void sessions_drop(struct core *c); /* forgets the first one */
 uint64_t sessions_wake(const struct core *c);
 /* Ends all sessions of the group (its cluster is gone). */
 void sessions_close_group(struct core *c, const struct group *g, const char *why);
+
+/* ---- watch.c: the region's health ---- */
+
+#define TELEMETRY_MS       1000
+#define TELEMETRY_LARGE_MS 10000 /* of more than so many nodes: */
+#define TELEMETRY_NODES    64
+
+uint32_t watch_telemetry_ms(const struct core *c);
+void watch_objects(struct core *c); /* clusters, nodes or settings changed */
+void watch_node_gone(struct core *c, const char *node);
+void watch_telemetry(struct core *c, const struct device *d, const struct telemetry *t);
+void watch_state(struct core *c, const struct device *d, const char *cause);
+void watch_blind(struct core *c, uint32_t lost, uint32_t known);
+void watch_ack(struct core *c, const struct command *cmd);
+void watch_tick(struct core *c);
+uint64_t watch_wake(const struct core *c);
 
 /* ---- waits.c ---- */
 
@@ -651,6 +671,8 @@ struct core {
     struct device **devices; /* sorted by name */
     uint32_t device_count;
     bool suspects_itself; /* more than half of the nodes are lost */
+    struct health *health;
+    uint64_t watch_ms; /* of the next look at it */
     struct session *sessions;
     struct session *pump_next;
     bool pump_is_idle;

@@ -93,7 +93,10 @@ static void suspect_oneself(struct core *c)
         c->suspects_itself = false;
         effect_log(c, LOG_INFO, "controller sees its nodes again",
                    "nodes_lost=%u nodes=%u", lost, known);
+    } else {
+        return;
     }
+    watch_blind(c, lost, known);
 }
 
 void device_set_state(struct core *c, struct device *d, enum node_state state,
@@ -107,6 +110,7 @@ void device_set_state(struct core *c, struct device *d, enum node_state state,
     }
     d->state = state;
     suspect_oneself(c);
+    watch_state(c, d, cause);
     if (c->suspects_itself && state == NODE_SUSPECT) {
         return; /* folded into that alarm */
     }
@@ -126,6 +130,7 @@ void device_remove(struct core *c, const char *name)
     if (d->session) {
         session_end(c, d->session, RC_NOT_FOUND, "its node was deleted");
     }
+    watch_node_gone(c, name);
     device_free(d);
     c->device_count--;
     memmove(&c->devices[at], &c->devices[at + 1],

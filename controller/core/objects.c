@@ -7,6 +7,7 @@ static const char *const kinds[] = {
     [COMMAND_DELETE_NODE] = "node",       [COMMAND_PUT_POLICY] = "policy",
     [COMMAND_MOVE] = "operation",         [COMMAND_CANCEL] = "operation",
     [COMMAND_STEP] = "operation",         [COMMAND_FORGET] = "operation",
+    [COMMAND_PUT_LEVELS] = "levels",
 };
 
 const char *object_kind(enum command_kind kind)
@@ -154,6 +155,9 @@ uint64_t objects_revision(const struct objects *o, const char *kind, const char 
     if (strcmp(kind, "policy") == 0) {
         return o->policy_revision;
     }
+    if (strcmp(kind, "levels") == 0) {
+        return o->levels_revision;
+    }
     if (strcmp(kind, "cluster") == 0) {
         at = cluster_search(o, name, &found);
         return found ? o->cluster_revisions[at] : 0;
@@ -221,6 +225,10 @@ bool objects_apply(struct objects *o, const struct object_change *ch, uint64_t r
     case COMMAND_PUT_POLICY:
         o->policy = *ch->policy;
         o->policy_revision = revision;
+        break;
+    case COMMAND_PUT_LEVELS:
+        o->levels = ch->levels;
+        o->levels_revision = revision;
         break;
     case COMMAND_PUT_CLUSTER:
     case COMMAND_DELETE_CLUSTER:
@@ -424,6 +432,9 @@ static void pack_object(const struct core *c, const struct object_change *ch,
     case COMMAND_PUT_POLICY:
         policy_pack(is_old ? &o->policy : ch->policy, to);
         break;
+    case COMMAND_PUT_LEVELS:
+        level_settings_pack(is_old ? &o->levels : &ch->levels, to);
+        break;
     case COMMAND_PUT_CLUSTER:
         cluster = is_old ? objects_cluster(o, ch->cluster.name) : &ch->cluster;
         if (cluster) {
@@ -492,6 +503,9 @@ static enum rc check_object(struct core *c, const struct command *cmd,
             *ret->policy = *cmd->policy;
         }
         return rc;
+    case COMMAND_PUT_LEVELS:
+        ret->levels = cmd->levels;
+        return level_settings_check(&cmd->levels, err);
     case COMMAND_PUT_CLUSTER:
         ret->cluster = cmd->cluster;
         return check_cluster(c, &cmd->cluster, err);
@@ -556,6 +570,9 @@ enum rc object_load(struct core *c, const struct store_kv *kv, struct err *err)
         ch.kind = COMMAND_PUT_POLICY;
         ch.policy = core_need(calloc(1, sizeof(*ch.policy)));
         rc = policy_unpack(v->data, v->len, ch.policy, err);
+    } else if (strcmp(text, "/o/levels") == 0) {
+        ch.kind = COMMAND_PUT_LEVELS;
+        rc = level_settings_unpack(v->data, v->len, &ch.levels, err);
     } else if (strncmp(text, "/o/cluster/", 11) == 0) {
         ch.kind = COMMAND_PUT_CLUSTER;
         rc = cluster_unpack(v->data, v->len, &ch.cluster, err);

@@ -124,6 +124,7 @@ static void send_assign(struct core *c, struct session *s)
     a->term = c->config.term;
     memcpy(a->group, s->group->name, sizeof(a->group));
     a->beat_ms = c->config.beat_ms;
+    a->telemetry_ms = watch_telemetry_ms(c);
     a->config = blob_ref(s->config);
     a->hello_id = s->hello_id;
 }
@@ -261,6 +262,9 @@ static void session_msg(struct core *c, struct session *s, const struct agent_ms
     case AGENT_AUDIT:
         moves_audit(c, s, &msg->audit);
         break;
+    case AGENT_TELEMETRY:
+        watch_telemetry(c, d, msg->telemetry);
+        return; /* nothing to be told because of it */
     case AGENT_BEAT:
         d->beat = msg->beat;
         if (msg->beat.boot_id == d->boot_id) {

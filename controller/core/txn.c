@@ -49,6 +49,7 @@ static enum rc add_audit(struct core *c, struct store_txn *txn, const struct pen
         [COMMAND_CANCEL] = "cancel operation",
         [COMMAND_STEP] = "operation step",
         [COMMAND_FORGET] = "forget operation",
+        [COMMAND_PUT_LEVELS] = "put levels",
     };
 
     memcpy(a.what, verbs[cmd->kind], strlen(verbs[cmd->kind]));

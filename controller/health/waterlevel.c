@@ -192,7 +192,7 @@ bool levels_measure(struct levels *l, const struct level_measure *m,
     level->capacity = m->capacity;
     level->bp = water_bp(m->used, m->capacity);
     level->seen_s = now_s;
-    level->water = (uint8_t)water_next(marks, from, level->bp);
+    level->water = marks ? (uint8_t)water_next(marks, from, level->bp) : WATER_CLEAR;
     if (level->water == from) {
         return false;
     }
@@ -253,9 +253,12 @@ void levels_expire(struct levels *l, uint64_t before_s)
 }
 
 const struct level *levels_fullest(const struct levels *l, const char *subject,
-                                   const struct level_subject **ret_subject)
+                                   const struct level_subject **ret_subject,
+                                   unsigned *ret_highest)
 {
     const struct level *best = NULL;
+
+    *ret_highest = WATER_CLEAR;
 
     for (uint32_t i = levels_search(l, subject); i < l->count; i++) {
         const struct level_subject *s = l->at[i];
@@ -264,6 +267,9 @@ const struct level *levels_fullest(const struct levels *l, const char *subject,
             break;
         }
         for (uint32_t j = 0; j < s->count && subject_is_within(s->name, subject); j++) {
+            if (s->levels[j].water > *ret_highest) {
+                *ret_highest = s->levels[j].water;
+            }
             if (!best || s->levels[j].bp > best->bp) {
                 best = &s->levels[j];
                 *ret_subject = s;

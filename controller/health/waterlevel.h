@@ -69,8 +69,8 @@ struct level_change {
     struct level level; /* a copy */
 };
 
-/* True with `*ret` when the level crossed a mark.  What memory does not suffice for is
- * not watched. */
+/* True with `*ret` when the level crossed a mark; without marks none is crossed.  What
+ * memory does not suffice for is not watched. */
 bool levels_measure(struct levels *l, const struct level_measure *m,
                     const struct level_marks *marks, uint64_t now_s,
                     struct level_change *ret);
@@ -89,6 +89,8 @@ uint32_t levels_search(const struct levels *l, const char *name);
 /* Whether `name` is `subject` or a part of it. */
 bool subject_is_within(const char *name, const char *subject);
 
-/* The fullest of a subject and its parts; null: nothing measured. */
+/* The fullest of a subject and its parts, and the highest level that any of them has;
+ * null: nothing measured. */
 const struct level *levels_fullest(const struct levels *l, const char *subject,
-                                   const struct level_subject **ret_subject);
+                                   const struct level_subject **ret_subject,
+                                   unsigned *ret_highest);

@@ -59,6 +59,9 @@ static void take_effects(struct sim *s)
                 link_break(s, l);
             }
             break;
+        case CORE_ALARM:
+            sim_note(s, "alarm", e.alarm.alarm.kind, e.alarm.news);
+            break;
         case CORE_LOG:
             if (s->config.is_verbose) {
                 printf("%9.3f core: %s %s\n", (double)s->now_ms / 1e3, e.log.event,

@@ -142,6 +142,10 @@ static void take_effects(struct rig *r)
             r->closed[r->closed_count] = e.close.session;
             r->closed_why[r->closed_count++] = e.close.why;
             break;
+        case CORE_ALARM:
+            r->alarms[r->alarm_count % 64] = e.alarm.alarm;
+            r->alarm_news[r->alarm_count++ % 64] = e.alarm.news;
+            break;
         case CORE_LOG:
             keep_log(r, &e);
             break;

@@ -35,6 +35,9 @@ struct rig {
     uint64_t closed[64];
     struct err closed_why[64];
     uint32_t closed_count;
+    struct alarm alarms[64]; /* told, the last ones */
+    enum alarm_news alarm_news[64];
+    uint32_t alarm_count;
     char logs[16384];
 };
 

@@ -92,15 +92,17 @@ START_TEST(a_subject_that_is_forgotten_takes_its_parts_and_nobody_elses)
     struct levels *l = levels_new();
     const struct level_subject *s;
     struct level_change ch;
+    unsigned highest;
 
     measure(l, "node/a", "memory", 1, 1, &ch);
     measure(l, "node/a/port/up0", "rx_bps", 990, 1, &ch);
     measure(l, "node/a-2", "memory", 2, 1, &ch);
     measure(l, "node/ab/port/up0", "rx_bps", 3, 1, &ch);
-    ck_assert_str_eq(levels_fullest(l, "node/a", &s)->resource, "rx_bps");
+    ck_assert_str_eq(levels_fullest(l, "node/a", &s, &highest)->resource, "rx_bps");
     ck_assert_str_eq(s->name, "node/a/port/up0");
+    ck_assert_uint_eq(highest, WATER_CRITICAL);
     levels_forget(l, "node/a");
-    ck_assert_ptr_null(levels_fullest(l, "node/a", &s));
+    ck_assert_ptr_null(levels_fullest(l, "node/a", &s, &highest));
     ck_assert_str_eq(levels_at(l, 0)->name, "node/a-2");
     ck_assert_str_eq(levels_at(l, 1)->name, "node/ab/port/up0");
     ck_assert_ptr_null(levels_at(l, 2));

@@ -1,0 +1,178 @@
+/*
+ * watch: the region's health (controller/health): what the core sees goes in, what
+ * follows comes out as alarms, lines of the log, and the one call of what is to be done
+ * about a critical node.
+ */
+#include "controller/core/core_internal.h"
+
+#include "proto/base/log.h"
+
+#define WATCH_MS 1000
+
+static uint64_t now_s(const struct core *c)
+{
+    return c->unix_ms / 1000;
+}
+
+uint32_t watch_telemetry_ms(const struct core *c)
+{
+    return c->device_count > TELEMETRY_NODES ? TELEMETRY_LARGE_MS : TELEMETRY_MS;
+}
+
+const struct health *core_health(const struct core *c)
+{
+    return c->health;
+}
+
+const struct level_settings *core_levels(const struct core *c)
+{
+    return &c->objects.levels;
+}
+
+void core_set_history(struct core *c, struct history *history)
+{
+    health_set_history(c->health, history);
+}
+
+/* ---- in ---- */
+
+void watch_objects(struct core *c)
+{
+    health_set_levels(c->health, &c->objects.levels);
+    for (uint32_t i = 0; i < c->objects.node_count; i++) {
+        const struct node *n = &c->objects.nodes[i];
+        const struct cluster *cluster = objects_cluster(&c->objects, n->cluster);
+
+        if (cluster) {
+            health_node(c->health, n->name, n->cluster, cluster->kind,
+                        n->side == cluster->active_side);
+        }
+    }
+}
+
+void watch_node_gone(struct core *c, const char *node)
+{
+    health_node_gone(c->health, now_s(c), node);
+}
+
+void watch_telemetry(struct core *c, const struct device *d, const struct telemetry *t)
+{
+    health_telemetry(c->health, now_s(c), d->name, t);
+}
+
+void watch_state(struct core *c, const struct device *d, const char *cause)
+{
+    static const enum health_state states[] = { [NODE_JOINING] = HEALTH_WELL,
+                                                [NODE_ONLINE] = HEALTH_WELL,
+                                                [NODE_SUSPECT] = HEALTH_SILENT,
+                                                [NODE_OFFLINE] = HEALTH_DOWN };
+
+    health_node_state(c->health, now_s(c), d->name, states[d->state], cause);
+    c->watch_ms = c->now_ms;
+}
+
+void watch_blind(struct core *c, uint32_t lost, uint32_t known)
+{
+    health_blind(c->health, now_s(c), c->suspects_itself, lost, known);
+    c->watch_ms = c->now_ms;
+}
+
+void watch_ack(struct core *c, const struct command *cmd)
+{
+    struct core_reply reply = { .token = cmd->token,
+                                .bad_index = UINT32_MAX,
+                                .revision = c->revision };
+
+    if (alarms_ack(health_alarms(c->health), now_s(c), cmd->alarm_id, cmd->who,
+                   &reply.err) == RC_OK) {
+        effect_log(c, LOG_INFO, "alarm acknowledged", "alarm=%llu who=\"%s\"",
+                   (unsigned long long)cmd->alarm_id, cmd->who);
+    }
+    effect_reply(c, &reply);
+}
+
+/* ---- out ---- */
+
+/* A node is critical by its own load or fault: it should go, and others share its
+ * load, or a standby take its place.  Nobody does that yet: it is said. */
+static void recover_critical(struct core *c, const struct health_event *e)
+{
+    effect_log(c, LOG_ERROR, "node critical",
+               "node=%s subject=%s resource=%s percent=%.2f next=\"an operator's\"",
+               e->node, e->subject, e->change.level.resource,
+               e->change.level.bp / 100.0);
+}
+
+static void tell_level(struct core *c, const struct health_event *e)
+{
+    effect_log(c, e->change.to >= WATER_SAFE ? LOG_WARN : LOG_INFO, "water level",
+               "subject=%s resource=%s from=%s to=%s percent=%.2f", e->subject,
+               e->change.level.resource, water_name(e->change.from),
+               water_name(e->change.to), e->change.level.bp / 100.0);
+}
+
+static void tell_alarm(struct core *c, const struct health_event *e)
+{
+    struct core_effect *effect = effect_add(c, CORE_ALARM);
+
+    effect->alarm.news = e->news;
+    effect->alarm.alarm = e->alarm;
+}
+
+static void take_events(struct core *c)
+{
+    struct health_event e;
+
+    while (health_next_event(c->health, now_s(c), &e)) {
+        switch (e.kind) {
+        case HEALTH_LEVEL:
+            tell_level(c, &e);
+            break;
+        case HEALTH_CRITICAL:
+            recover_critical(c, &e);
+            break;
+        case HEALTH_ALARM:
+            tell_alarm(c, &e);
+            break;
+        }
+    }
+}
+
+/* ---- time ---- */
+
+static void look_at_devices(struct core *c)
+{
+    struct node_status status;
+
+    for (uint32_t i = 0; i < c->device_count; i++) {
+        struct device *d = c->devices[i];
+
+        if (core_node_status(c, d->name, &status) == RC_OK) {
+            health_node_sync(c->health, now_s(c), d->name, status.in_sync);
+        }
+        if (d->exception_count || d->exception_told) {
+            health_node_refused(c->health, now_s(c), d->name, d->exception_count);
+            d->exception_told = d->exception_count;
+        }
+    }
+}
+
+void watch_tick(struct core *c)
+{
+    if (c->phase != PHASE_SERVING || c->watch_ms > c->now_ms) {
+        return;
+    }
+    look_at_devices(c);
+    health_tick(c->health, now_s(c));
+    take_events(c);
+    c->watch_ms = c->now_ms + WATCH_MS;
+}
+
+/* Once a second while there is anything to look at. */
+uint64_t watch_wake(const struct core *c)
+{
+    bool is_busy =
+        c->device_count > 0 || health_next_s(c->health, now_s(c)) != UINT64_MAX;
+
+    return c->phase == PHASE_SERVING && is_busy ? c->watch_ms : UINT64_MAX;
+}

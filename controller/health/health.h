@@ -1,0 +1,90 @@
+/*
+ * health - the region's health: what nodes say and do, turned into levels, history and
+ * alarms.
+ *
+ * The core owns one and tells it everything with the time; it answers with events and
+ * can be looked into.  What it decides alone is the sale flag of a cluster; what is to
+ * be done about a node that is critical the core hands on (HEALTH_CRITICAL).
+ *
+ * A cluster's levels are made once a second of its nodes': its tables are as full as
+ * those of the fullest node (all hold the same), its load is that of the active side
+ * together.
+ *
+ * Pure.  One owner, one thread.
+ */
+#pragma once
+
+#include "controller/health/alarms.h"
+#include "controller/health/history.h"
+#include "proto/model/telemetry.h"
+
+#define HEALTH_OUT_OF_SYNC_S 300 /* guess: a full download of 2 M entries takes 10 s   \
+                                  */
+#define HEALTH_LOSS_WINDOW_S 60
+#define HEALTH_LOSS_LEAST    10  /* packets: fewer are chance, whatever their share */
+#define HEALTH_STALE_S       120 /* a level that nobody measured for so long goes */
+#define HEALTH_REGION        "region"
+
+struct health;
+
+struct health *health_new(void); /* null: no memory */
+void health_free(struct health *h);
+
+/* Takes `history`, in the place of what there was; null: none is kept. */
+void health_set_history(struct health *h, struct history *history);
+void health_set_levels(struct health *h, const struct level_settings *s);
+/* Marks that are in force in the place of lower ones, for all kinds; null: none. */
+void health_raise_marks(struct health *h, const struct level_marks *marks);
+
+/* ---- what is said and seen ---- */
+
+/* There is such a node; again when anything of it changed. */
+void health_node(struct health *h, const char *node, const char *cluster,
+                 unsigned cluster_kind, bool is_active);
+void health_node_gone(struct health *h, uint64_t now_s, const char *node);
+void health_telemetry(struct health *h, uint64_t now_s, const char *node,
+                      const struct telemetry *t);
+
+enum health_state { HEALTH_WELL, HEALTH_SILENT, HEALTH_DOWN };
+void health_node_state(struct health *h, uint64_t now_s, const char *node,
+                       enum health_state state, const char *cause);
+void health_node_refused(struct health *h, uint64_t now_s, const char *node,
+                         uint32_t exceptions);
+void health_node_sync(struct health *h, uint64_t now_s, const char *node, bool in_sync);
+/* Most nodes are out of sight at once, or no more. */
+void health_blind(struct health *h, uint64_t now_s, bool is_blind, uint32_t lost,
+                  uint32_t known);
+/* Once a second at most; at the latest when health_next_s() says. */
+void health_tick(struct health *h, uint64_t now_s);
+uint64_t health_next_s(const struct health *h, uint64_t now_s); /* UINT64_MAX: never */
+
+/* ---- what comes of it ---- */
+
+enum health_event_kind {
+    HEALTH_LEVEL,    /* a level crossed a mark */
+    HEALTH_CRITICAL, /* by load, of one node: it should go */
+    HEALTH_ALARM     /* to be told */
+};
+
+struct health_event {
+    enum health_event_kind kind;
+    char subject[SUBJECT_MAX + 1]; /* LEVEL */
+    char node[NODE_NAME_MAX + 1];  /* CRITICAL */
+    struct level_change change;    /* LEVEL, CRITICAL */
+    enum alarm_news news;          /* ALARM */
+    struct alarm alarm;
+};
+
+/* Takes the next one; false: none. */
+bool health_next_event(struct health *h, uint64_t now_s, struct health_event *ret);
+
+/* ---- looking ---- */
+
+const struct levels *health_levels(const struct health *h);
+struct alarms *health_alarms(struct health *h);
+const struct alarms *health_alarms_of(const struct health *h);
+struct history *health_history(const struct health *h); /* null: none */
+/* Marks that are in force for a kind of cluster. */
+struct level_marks health_marks(const struct health *h, unsigned cluster_kind);
+/* False at `sale` and above: the cluster takes no new tenants. */
+bool health_is_on_sale(const struct health *h, const char *cluster);
