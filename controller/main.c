@@ -3,11 +3,14 @@
 #include "controller/api/grpc_api.h"
 #include "controller/api/rest.h"
 #include "controller/api/sessions.h"
+#include "controller/history_files.h"
 #include "controller/options.h"
 #include "controller/shell.h"
 #include "proto/base/log.h"
 #include "proto/rpc/program.h"
 #include "proto/rpc/rpc_health.h"
+
+#include <stdio.h>
 
 struct controller {
     struct options options;
@@ -18,6 +21,7 @@ struct controller {
     struct rpc_health *health;
     struct auth *auth;
     struct shell *shell;
+    struct history_files *history;
     struct sessions *sessions;
     struct grpc_api *grpc_api;
     struct rest *rest;
@@ -80,6 +84,20 @@ static enum rc start_shell(struct controller *c, struct err *err)
                        : rc;
 }
 
+static enum rc start_history(struct controller *c, struct err *err)
+{
+    char beside[sizeof(c->options.store) + 16];
+    struct history_files_config config = {
+        .base = c->program.base,
+        .shell = c->shell,
+        .dir = c->options.history[0] ? c->options.history : beside,
+        .max_bytes = (size_t)c->options.history_mib << 20,
+    };
+
+    snprintf(beside, sizeof(beside), "%s.history", c->options.store);
+    return history_files_new(&config, &c->history, err);
+}
+
 static enum rc start_grpc(struct controller *c, struct err *err)
 {
     /* Agents show certificates, operators tokens: both on one port. */
@@ -127,6 +145,7 @@ static enum rc start(struct controller *c, struct err *err)
     enum rc rc = program_init(&c->program, on_reload, c, err);
 
     rc = rc == RC_OK ? start_shell(c, err) : rc;
+    rc = rc == RC_OK ? start_history(c, err) : rc;
     rc = rc == RC_OK ? start_grpc(c, err) : rc;
     return rc == RC_OK ? start_rest(c, err) : rc;
 }
@@ -138,6 +157,7 @@ static void stop(struct controller *c)
     grpc_api_free(c->grpc_api);
     sessions_free(c->sessions);
     rpc_health_free(c->health);
+    history_files_free(c->history);
     shell_free(c->shell);
     auth_free(c->auth);
     program_fini(&c->program);

@@ -66,6 +66,13 @@ static const struct config_key keys[] = {
     { CONFIG_PATH(struct options, tokens), .name = "tokens", .def = "",
       .what = "File of bearer tokens, TOKEN ROLE NAME a line; empty: everybody on "
               "loopback is admin." },
+    { CONFIG_PATH(struct options, history), .name = "history", .def = "",
+      .what = "Folder of the history's files; empty: beside the store, its name with "
+              "\".history\" behind it." },
+    { CONFIG_U32(struct options, history_mib), .name = "history-size", .min = 1,
+      .max = 65536, .def = "256", .unit = "MiB",
+      .what = "Most memory for the history, and half of what its files may take; what "
+              "is oldest gives way." },
     { CONFIG_DURATION(struct options, vni_quarantine_ms), .name = "vni-quarantine",
       .min = 0, .max = 86400000, .def = "0ms",
       .what = "A freed VNI is not used again before." },

@@ -12,6 +12,8 @@ struct options {
     char tls_key[256];
     bool plain_text;
     char tokens[256];
+    char history[256];
+    uint32_t history_mib;
     uint32_t vni_quarantine_ms;
     uint32_t session_timeout_ms;
     uint32_t log_level;

@@ -6,7 +6,8 @@
  *   rest_reply.c    answers: JSON, problem details
  *   rest_command.c  commands, waits, merge patches
  *   rest_json.c     objects as JSON; rest_batch.c: entries as JSON
- *   rest_objects.c, rest_operations.c, rest_policy.c, rest_suggest.c, rest_tenants.c,
+ *   rest_health.c, rest_objects.c, rest_operations.c, rest_policy.c, rest_suggest.c,
+ *   rest_tenants.c,
  *   rest_status.c: handlers
  *   rest_routes.c   the table of the API
  */
@@ -187,6 +188,15 @@ json_t *rest_cluster_json(const struct cluster *c);
 json_t *rest_node_json(const struct node *n);
 json_t *rest_ip_json(const struct ip *ip); /* null for no address */
 
+/* ---- health (rest_health.c) ---- */
+
+/* Adds "level" and "fullest" of "cluster" or "node" NAME. */
+void rest_add_levels(const struct rest_request *r, json_t *status, const char *kind,
+                     const char *name);
+json_t *rest_marks_json(const struct level_marks *m);
+enum rc rest_marks_parse(json_t *json, const char *prefix, struct level_marks *io,
+                         struct err *err);
+
 /* ---- entries as JSON (rest_batch.c) ---- */
 
 /* Reads `json` (taken) by the one parser of entries (proto/model/entry_text.h). */
@@ -235,6 +245,15 @@ void rest_get_policy(struct rest_request *r);
 void rest_put_policy(struct rest_request *r);
 void rest_patch_policy(struct rest_request *r);
 void rest_get_suggestion(struct rest_request *r);
+void rest_get_levels(struct rest_request *r);
+void rest_put_levels(struct rest_request *r);
+void rest_patch_levels(struct rest_request *r);
+void rest_list_alarms(struct rest_request *r);
+void rest_get_alarm(struct rest_request *r);
+void rest_ack_alarm(struct rest_request *r);
+void rest_get_usage(struct rest_request *r);
+void rest_get_history(struct rest_request *r);
+void rest_get_forecast(struct rest_request *r);
 void rest_post_entries(struct rest_request *r);
 void rest_move_tenant(struct rest_request *r);
 void rest_list_operations(struct rest_request *r);

@@ -201,6 +201,9 @@ static json_t *cluster_json(const struct rest_request *r, const struct cluster *
         json_object_set_new(status, table_name((enum table_id)table),
                             json_integer((json_int_t)d.count));
     }
+    json_object_set_new(status, "on_sale",
+                        json_boolean(health_is_on_sale(core_health(core), c->name)));
+    rest_add_levels(r, status, "cluster", c->name);
     json_object_set_new(json, "status", status);
     add_revision(r, json, "cluster", c->name);
     return json;
@@ -329,7 +332,10 @@ static json_t *node_json(const struct rest_request *r, const struct node *n)
     json_t *json = rest_node_json(n);
 
     if (core_node_status(core_of(r), n->name, &status) == RC_OK) {
-        json_object_set_new(json, "status", node_status_json(&status));
+        json_t *status_json = node_status_json(&status);
+
+        rest_add_levels(r, status_json, "node", n->name);
+        json_object_set_new(json, "status", status_json);
     }
     add_revision(r, json, "node", n->name);
     return json;

@@ -25,8 +25,9 @@ from controller_rig import ROOT, Controller, ndjson
 PROGRAM = None
 PAGE = yaml.safe_load((ROOT / "proto/api/openapi.yaml").read_text())
 METHODS = ("get", "put", "patch", "post", "delete")
+# No alarm stands here, so {alarm} names none.
 VALUES = {"vni": "700", "name": "api-1", "prefix": "10.0.0.0/24", "vm": "10.0.0.5",
-          "rule": "1000,10.0.0.0/8,0.0.0.0/0,tcp,,443", "id": "op-0"}
+          "rule": "1000,10.0.0.0/8,0.0.0.0/0,tcp,,443", "id": "op-0", "alarm": "1"}
 BODIES = {
     ("put", "/v1/region"): {"name": "r", "icmp_source_v4": "192.0.2.1"},
     ("patch", "/v1/region"): {"underlay_sources": ["10.0.0.0/8"]},
@@ -45,10 +46,14 @@ BODIES = {
     ("put", "/v1/policy"): {"services": {"idc": "xgw-x86"}},
     ("patch", "/v1/policy"): {"services": {"idc": None, "service:dns": "xgw-x86"}},
     ("post", "/v1/tenants/{vni}/move"): {"cluster": "h2", "drain_ms": 0},
+    ("put", "/v1/levels"): {"x86": {"sale": 60, "drop_rate": 1e-6}},
+    ("patch", "/v1/levels"): {"x86": {"sale": 65.5}, "xgw-h": None},
     ("post", "/v1/entries"): ndjson([{"table": "vm_nc", "vni": 700, "vm": "10.0.0.6",
                                       "nc": "172.16.1.1"}]),
 }
-QUERIES = {"/v1/trace": {"vni": 700, "dst": "10.0.0.5"}}
+QUERIES = {"/v1/trace": {"vni": 700, "dst": "10.0.0.5"},
+           "/v1/usage": {"subject": "node/api-1"},
+           "/v1/history": {"subject": "node/api-1", "resource": "memory"}}
 
 
 def resolve(node):
@@ -146,7 +151,12 @@ class Openapi(unittest.TestCase):
             with self.subTest(method=method, path=path):
                 a = self.call(method, path, BODIES.get((method, path)),
                               {"confirm": "true"} if method == "delete" else None)
-                self.assertEqual(a.status, 202 if (method, operation["tags"]) == ("post", ["operations"]) else 200,
+                wanted = 200
+                if (method, operation["tags"]) == ("post", ["operations"]):
+                    wanted = 202
+                if "{alarm}" in path:
+                    wanted = 404
+                self.assertEqual(a.status, wanted,
                                  (method, path, a))
                 self.check(method, path, a)
                 if path.endswith("/move"):
