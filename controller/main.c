@@ -1,4 +1,5 @@
 /* xgw-controller: wiring only. */
+#include "controller/alertmanager.h"
 #include "controller/api/auth.h"
 #include "controller/api/grpc_api.h"
 #include "controller/api/rest.h"
@@ -22,6 +23,7 @@ struct controller {
     struct auth *auth;
     struct shell *shell;
     struct history_files *history;
+    struct alertmanager *alertmanager;
     struct sessions *sessions;
     struct grpc_api *grpc_api;
     struct rest *rest;
@@ -98,6 +100,19 @@ static enum rc start_history(struct controller *c, struct err *err)
     return history_files_new(&config, &c->history, err);
 }
 
+static enum rc start_alertmanager(struct controller *c, struct err *err)
+{
+    struct alertmanager_config config = {
+        .base = c->program.base,
+        .shell = c->shell,
+        .urls = c->options.alertmanager,
+        .ca_file = c->options.alertmanager_ca,
+        .resend_ms = c->options.alert_resend_ms,
+    };
+
+    return config.urls[0] ? alertmanager_new(&config, &c->alertmanager, err) : RC_OK;
+}
+
 static enum rc start_grpc(struct controller *c, struct err *err)
 {
     /* Agents show certificates, operators tokens: both on one port. */
@@ -135,6 +150,7 @@ static enum rc start_rest(struct controller *c, struct err *err)
         .shell = c->shell,
         .sessions = c->sessions,
         .auth = c->auth,
+        .alertmanager = c->alertmanager,
     };
 
     return rest_new(&config, &c->rest, err);
@@ -146,6 +162,7 @@ static enum rc start(struct controller *c, struct err *err)
 
     rc = rc == RC_OK ? start_shell(c, err) : rc;
     rc = rc == RC_OK ? start_history(c, err) : rc;
+    rc = rc == RC_OK ? start_alertmanager(c, err) : rc;
     rc = rc == RC_OK ? start_grpc(c, err) : rc;
     return rc == RC_OK ? start_rest(c, err) : rc;
 }
@@ -157,6 +174,7 @@ static void stop(struct controller *c)
     grpc_api_free(c->grpc_api);
     sessions_free(c->sessions);
     rpc_health_free(c->health);
+    alertmanager_free(c->alertmanager);
     history_files_free(c->history);
     shell_free(c->shell);
     auth_free(c->auth);

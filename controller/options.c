@@ -1,5 +1,6 @@
 #include "controller/options.h"
 
+#include "controller/alertmanager.h"
 #include "proto/base/log.h"
 
 #include <arpa/inet.h>
@@ -43,7 +44,7 @@ static enum rc check(const void *values, struct err *err)
         return err_field(err, RC_INVALID, "tokens", "tokens_required",
                          "a token file is needed unless both listen on loopback");
     }
-    return RC_OK;
+    return alertmanager_check_urls(o->alertmanager, !o->plain_text, err);
 }
 
 static const struct config_key keys[] = {
@@ -73,6 +74,16 @@ static const struct config_key keys[] = {
       .max = 65536, .def = "256", .unit = "MiB",
       .what = "Most memory for the history, and half of what its files may take; what "
               "is oldest gives way." },
+    { CONFIG_TEXT(struct options, alertmanager), .name = "alertmanager", .def = "",
+      .what = "Alertmanagers that are told of alarms, URL,URL…; empty: none." },
+    { CONFIG_PATH(struct options, alertmanager_ca), .name = "alertmanager-ca",
+      .def = "",
+      .what = "PEM file of the authority that signed their certificates; empty: the "
+              "system's." },
+    { CONFIG_DURATION(struct options, alert_resend_ms), .name = "alert-resend",
+      .min = 1000, .max = 3600000, .def = "60s",
+      .what = "How often they are told again; an alarm that is not told again ends "
+              "there after four times that." },
     { CONFIG_DURATION(struct options, vni_quarantine_ms), .name = "vni-quarantine",
       .min = 0, .max = 86400000, .def = "0ms",
       .what = "A freed VNI is not used again before." },

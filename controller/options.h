@@ -14,6 +14,9 @@ struct options {
     char tokens[256];
     char history[256];
     uint32_t history_mib;
+    char alertmanager[1024];
+    char alertmanager_ca[256];
+    uint32_t alert_resend_ms;
     uint32_t vni_quarantine_ms;
     uint32_t session_timeout_ms;
     uint32_t log_level;

@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "controller/alertmanager.h"
 #include "controller/api/auth.h"
 #include "controller/api/sessions.h"
 #include "controller/shell.h"
@@ -23,6 +24,7 @@ struct rest_config {
     struct shell *shell;
     const struct sessions *sessions;
     const struct auth *auth;
+    const struct alertmanager *alertmanager; /* null: none is told */
 };
 
 /* Listens at once: /healthz answers while the region is still being loaded.  Borrows

@@ -193,6 +193,10 @@ json_t *rest_ip_json(const struct ip *ip); /* null for no address */
 /* Adds "level" and "fullest" of "cluster" or "node" NAME. */
 void rest_add_levels(const struct rest_request *r, json_t *status, const char *kind,
                      const char *name);
+/* Alarms and levels as metrics (rest_health_metrics.c). */
+void rest_print_health_metrics(const struct health *h, struct buf *to);
+/* HELP and TYPE (rest_status.c). */
+void rest_metric(struct buf *to, const char *name, const char *type, const char *help);
 json_t *rest_marks_json(const struct level_marks *m);
 enum rc rest_marks_parse(json_t *json, const char *prefix, struct level_marks *io,
                          struct err *err);

@@ -180,7 +180,7 @@ void rest_get_trace(struct rest_request *r)
 
 /* ---- metrics ---- */
 
-static void metric(struct buf *to, const char *name, const char *type, const char *help)
+void rest_metric(struct buf *to, const char *name, const char *type, const char *help)
 {
     buf_printf(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
@@ -249,7 +249,8 @@ static void print_node_metrics(const struct core *core, struct buf *to)
         const struct node *n;
         struct node_status status;
 
-        metric(to, node_metrics[m].name, node_metrics[m].type, node_metrics[m].help);
+        rest_metric(to, node_metrics[m].name, node_metrics[m].type,
+                    node_metrics[m].help);
         for (uint32_t i = 0; (n = core_node_at(core, i)) != NULL; i++) {
             if (core_node_status(core, n->name, &status) == RC_OK) {
                 buf_printf(to, "%s{node=\"%s\",cluster=\"%s\"} %llu\n",
@@ -265,11 +266,11 @@ void rest_get_metrics(struct rest_request *r)
     const struct core *core = core_of(r);
     struct buf text = BUF_INIT;
 
-    metric(&text, "xgw_ready", "gauge", "Whether the region is loaded.");
+    rest_metric(&text, "xgw_ready", "gauge", "Whether the region is loaded.");
     buf_printf(&text, "xgw_ready %d\n", core_is_ready(core));
-    metric(&text, "xgw_revision", "gauge", "Revision of the committed state.");
+    rest_metric(&text, "xgw_revision", "gauge", "Revision of the committed state.");
     buf_printf(&text, "xgw_revision %llu\n", (unsigned long long)core_revision(core));
-    metric(&text, "xgw_entries", "gauge", "Entries of the region by table.");
+    rest_metric(&text, "xgw_entries", "gauge", "Entries of the region by table.");
     for (int table = 0; core_is_ready(core) && table < TABLE_COUNT; table++) {
         if (table != TABLE_VNI) {
             buf_printf(&text, "xgw_entries{table=\"%s\"} %llu\n",
@@ -277,16 +278,28 @@ void rest_get_metrics(struct rest_request *r)
                        (unsigned long long)core_count(core, (enum table_id)table));
         }
     }
-    metric(&text, "xgw_http_requests_total", "counter", "REST requests.");
+    rest_metric(&text, "xgw_http_requests_total", "counter", "REST requests.");
     buf_printf(&text, "xgw_http_requests_total %llu\n",
                (unsigned long long)r->rest->requests_total);
-    metric(&text, "xgw_http_errors_total", "counter", "REST answers of 5xx.");
+    rest_metric(&text, "xgw_http_errors_total", "counter", "REST answers of 5xx.");
     buf_printf(&text, "xgw_http_errors_total %llu\n",
                (unsigned long long)r->rest->errors_total);
-    metric(&text, "xgw_sessions", "gauge", "Sessions with devices.");
+    rest_metric(&text, "xgw_sessions", "gauge", "Sessions with devices.");
     buf_printf(&text, "xgw_sessions %u\n", sessions_count(r->rest->config.sessions));
     if (core_is_ready(core)) {
         print_node_metrics(core, &text);
+        rest_print_health_metrics(core_health(core), &text);
+    }
+    if (r->rest->config.alertmanager) {
+        struct alertmanager_stats s = alertmanager_stats(r->rest->config.alertmanager);
+
+        rest_metric(&text, "xgw_alert_posts_total", "counter",
+                    "Times that an Alertmanager was told.");
+        buf_printf(&text, "xgw_alert_posts_total %llu\n", (unsigned long long)s.posts);
+        rest_metric(&text, "xgw_alert_post_failures_total", "counter",
+                    "Times that one did not take it.");
+        buf_printf(&text, "xgw_alert_post_failures_total %llu\n",
+                   (unsigned long long)s.failures);
     }
     if (buf_failed(&text)) {
         rest_refuse(r, 503, "no_memory", NULL, "no memory for the answer");

@@ -319,11 +319,11 @@ static enum rc check_document(const struct planner *p, json_t *document,
         const struct cli_kind *kind = cli_kind_find(key);
         char at[CLI_YAML_PATH + 160];
 
-        if (!kind || strcmp(kind->plural, key) != 0) {
+        if (!kind || !kind->fields || strcmp(kind->plural, key) != 0) {
             snprintf(at, sizeof(at), "%s.%s", path, key);
             return fail(p, at, key, "unknown_field",
                         "not region, policy, clusters, nodes, tenants, routes, "
-                        "vms, acl or meter");
+                        "vms, acl, meter or levels");
         }
     }
     return RC_OK;
@@ -384,7 +384,7 @@ enum rc apply_plan_make(const char *name, const struct cli_yaml *yaml,
         snprintf(path, sizeof(path), "[%zu]", i);
         rc = rc == RC_OK ? check_document(&p, document, path) : rc;
     }
-    for (unsigned k = 0; k < CLI_KINDS; k++) {
+    for (unsigned k = 0; k < CLI_KINDS && cli_kinds[k].fields; k++) {
         json_array_foreach(yaml->documents, i, document)
         {
             snprintf(path, sizeof(path), "[%zu]", i);

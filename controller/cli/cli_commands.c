@@ -3,14 +3,16 @@
 
 #include <stddef.h>
 
-static const char *const kinds[] = { "region",  "policy",     "clusters", "nodes",
-                                     "tenants", "routes",     "vms",      "acl",
-                                     "meter",   "operations", NULL };
+static const char *const kinds[] = { "region",  "policy", "clusters", "nodes",
+                                     "tenants", "routes", "vms",      "acl",
+                                     "meter",   "levels", "alarms",   "operations",
+                                     NULL };
 static const char *const deletable[] = { "cluster", "node", "tenant", "route",
                                          "vm",      "acl",  "meter",  NULL };
 static const char *const describable[] = { "region", "policy",    "cluster", "node",
                                            "tenant", "route",     "vm",      "acl",
                                            "meter",  "operation", NULL };
+static const char *const tops[] = { "nodes", "ports", "cores", NULL };
 static const char *const shells[] = { "bash", "zsh", NULL };
 
 static const struct cli_option apply_options[] = {
@@ -108,7 +110,8 @@ const struct cli_command cli_commands[] = {
       "  xgwctl get nodes -o yaml | sed s/9000/1500/ | xgwctl apply -f -\n",
       cmd_apply },
     { "get",
-      "region|policy|clusters|nodes|tenants|routes|vms|acl|meter|operations [KEY…]",
+      "region|policy|clusters|nodes|tenants|routes|vms|acl|meter|levels|alarms|"
+      "operations [KEY…]",
       "Show objects, or one of them.", 1, 3, kinds, get_options,
       "  xgwctl get nodes\n"
       "  xgwctl get tenants 100 -o json\n"
@@ -193,6 +196,17 @@ const struct cli_command cli_commands[] = {
       cmd_tenant_move },
     { "operation cancel", "ID", "Take an operation back, as far as that is safe.", 1, 1,
       NULL, NULL, "  xgwctl operation cancel op-0000000017\n", cmd_operation_cancel },
+    { "top", "[nodes|ports|cores]",
+      "Show what nodes, their ports or their cores do now.", 0, 1, tops, NULL,
+      "  xgwctl top\n"
+      "  xgwctl top cores\n"
+      "  watch -n 1 xgwctl top ports\n",
+      cmd_top },
+    { "alarm ack", "ID…", "Say that somebody sees to alarms.", 1, CLI_ARGS_MAX, NULL,
+      NULL,
+      "  xgwctl get alarms\n"
+      "  xgwctl alarm ack 1790000000000\n",
+      cmd_alarm_ack },
     { "completion", "bash|zsh", "Print a completion script.", 1, 1, shells, NULL,
       "  source <(xgwctl completion bash)\n"
       "  xgwctl completion zsh > ~/.zfunc/_xgwctl\n",

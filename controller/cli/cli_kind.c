@@ -29,8 +29,9 @@ static const char *const meter_fields[] = { "vni",        "committed_bps",
                                             "peak_bps",   "committed_burst",
                                             "peak_burst", NULL };
 
-static const char *const no_fields[] = { NULL }; /* it is not put */
+static const char *const levels_fields[] = { "x86", "xgw-h", NULL };
 
+static const char *const levels_answers[] = { "revision", NULL };
 static const char *const policy_answers[] = { "pending", "revision", NULL };
 static const char *const object_answers[] = { "status", "revision", NULL };
 static const char *const tenant_answers[] = { "table", "rules", "revision", NULL };
@@ -57,11 +58,39 @@ static const struct cli_column policy_columns[] = {
 };
 
 static const struct cli_column cluster_columns[] = {
-    { "NAME", "name" },        { "KIND", "kind" },
-    { "BACKING", "backing" },  { "SIDE", "active_side" },
-    { "VIP V4", "vip_v4" },    { "VIP V6", "vip_v6" },
-    { "VNIS", "status.vni" },  { "ROUTES", "status.vxlan_route" },
-    { "VMS", "status.vm_nc" }, { NULL, NULL },
+    { "NAME", "name" },
+    { "KIND", "kind" },
+    { "BACKING", "backing" },
+    { "SIDE", "active_side" },
+    { "VIP V4", "vip_v4" },
+    { "VIP V6", "vip_v6" },
+    { "VNIS", "status.vni" },
+    { "ROUTES", "status.vxlan_route" },
+    { "VMS", "status.vm_nc" },
+    { "ON SALE", "status.on_sale" },
+    { "LEVEL", "status.level" },
+    { "FULLEST", "status.fullest" },
+    { NULL, NULL },
+};
+
+static const struct cli_column levels_columns[] = {
+    { "X86 SALE", "x86.sale" },
+    { "SAFE", "x86.safe" },
+    { "CRITICAL", "x86.critical" },
+    { "CLEAR", "x86.clear" },
+    { "DROP RATE", "x86.drop_rate" },
+    { "XGW-H SALE", "xgw-h.sale" },
+    { "SAFE", "xgw-h.safe" },
+    { "CRITICAL", "xgw-h.critical" },
+    { "CLEAR", "xgw-h.clear" },
+    { "DROP RATE", "xgw-h.drop_rate" },
+    { NULL, NULL },
+};
+
+static const struct cli_column alarm_columns[] = {
+    { "ID", "id" },         { "SEVERITY", "severity" }, { "STATE", "state" },
+    { "KIND", "kind" },     { "SUBJECT", "subject" },   { "COUNT", "count" },
+    { "FOLDED", "folded" }, { "TEXT", "text" },         { NULL, NULL },
 };
 
 static const struct cli_column node_columns[] = {
@@ -74,6 +103,7 @@ static const struct cli_column node_columns[] = {
     { "APPLIED", "status.applied" },
     { "DESIRED", "status.desired" },
     { "EXCEPTIONS", "status.exception_count" },
+    { "LEVEL", "status.level" },
     { "VTEP V4", "vtep_v4" },
     { "VTEP V6", "vtep_v6" },
     { "UPLINKS", "uplinks" },
@@ -204,15 +234,25 @@ const struct cli_kind cli_kinds[CLI_KINDS] = {
       entry_answers,
       meter_columns,
       { NULL, NULL } },
+    { "levels",
+      "levels",
+      0,
+      0,
+      "",
+      levels_fields,
+      levels_answers,
+      levels_columns,
+      { NULL, NULL } },
     { "operation",
       "operations",
       1,
       0,
       "[ID]",
-      no_fields,
-      no_fields,
+      NULL,
+      NULL,
       operation_columns,
       { NULL, NULL } },
+    { "alarm", "alarms", 1, 0, "[ID]", NULL, NULL, alarm_columns, { NULL, NULL } },
 };
 
 const struct cli_kind *cli_kind_find(const char *name)

@@ -3,6 +3,7 @@
 
 #include "controller/cli/cli.h"
 
+enum cli_exit cmd_alarm_ack(struct cli *cli);
 enum cli_exit cmd_apply(struct cli *cli);
 enum cli_exit cmd_capacity_calibrate(struct cli *cli);
 enum cli_exit cmd_capacity_explain(struct cli *cli);
@@ -19,4 +20,5 @@ enum cli_exit cmd_health(struct cli *cli);
 enum cli_exit cmd_import(struct cli *cli);
 enum cli_exit cmd_status(struct cli *cli);
 enum cli_exit cmd_tenant_move(struct cli *cli);
+enum cli_exit cmd_top(struct cli *cli);
 enum cli_exit cmd_trace(struct cli *cli);

@@ -21,7 +21,7 @@ static const struct cli_kind *read_kind(const struct cli *cli, unsigned min_keys
     if (!kind) {
         *ret_code = cli_usage(cli,
                               "'%s': not region, policy, clusters, nodes, tenants, "
-                              "routes, vms, acl or meter",
+                              "routes, vms, acl, meter, levels, alarms or operations",
                               cli->args[0]);
     } else if (keys < min_keys || keys > kind->key_count) {
         *ret_code = cli_usage(cli, "%s takes: %s", kind->plural,

@@ -1,0 +1,290 @@
+#!/usr/bin/python3
+"""Health from outside: a real controller, agents played here over agent.proto, and the
+Alertmanager that Debian ships.
+
+    test_health.py XGW_CONTROLLER XGWCTL [unittest arguments]
+
+What an agent says becomes levels, alarms, history and metrics; alarms reach Alertmanager,
+are there again after it was away, and end there when they are over.
+"""
+import importlib
+import json
+import os
+import pathlib
+import queue
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+import urllib.request
+
+import grpc
+import jsonschema
+import yaml
+
+from controller_rig import ROOT, Controller, check_metrics, free_port
+
+PROGRAM = XGWCTL = None
+PAGE = yaml.safe_load((ROOT / "proto/api/openapi.yaml").read_text())
+LOAD, TABLE, FIGURE = 2, 1, 3
+TABLES = 6  # of proto/model/entry.h, tenant included
+
+
+def load_agent_proto(folder):
+    subprocess.run([sys.executable, "-m", "grpc_tools.protoc", f"-I{ROOT}/proto/api",
+                    f"--python_out={folder}", f"--grpc_python_out={folder}",
+                    "agent.proto"], check=True)
+    sys.path.insert(0, str(folder))
+    return importlib.import_module("agent_pb2"), importlib.import_module("agent_pb2_grpc")
+
+
+def until(claim, seconds=60, what="it did not come to pass"):
+    """Looks again until it holds; the claim is the event that is waited for."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        value = claim()
+        if value:
+            return value
+        time.sleep(0.05)
+    raise AssertionError(what)
+
+
+class Agent:
+    """A node that says HELLO, holds nothing, and reports what it is told to report."""
+
+    def __init__(self, controller, node):
+        self.channel = controller.channel()
+        self.out = queue.Queue()
+        self.assigned = threading.Event()
+        self.telemetry_ms = None
+        self.node, self.boot = node, 7
+        stub = agent_pb2_grpc.AgentSessionStub(self.channel)
+        self.out.put(agent_pb2.AgentMessage(hello=agent_pb2.Hello(
+            device_id=node, device_kind=1, boot_id=self.boot, ready=True, hello_id=1,
+            version="test", root=[agent_pb2.Digest() for _ in range(TABLES)])))
+        self.stream = stub.Session(iter(self.out.get, None))
+        threading.Thread(target=self.listen, daemon=True).start()
+        assert self.assigned.wait(30), "no ASSIGN"
+
+    def listen(self):
+        try:
+            for m in self.stream:
+                kind = m.WhichOneof("m")
+                if kind == "assign":
+                    self.telemetry_ms = m.assign.telemetry_ms
+                    self.assigned.set()
+                elif kind == "query":  # it holds nothing
+                    self.out.put(agent_pb2.AgentMessage(digests=agent_pb2.Digests(
+                        query_id=m.query.query_id,
+                        items=[agent_pb2.DigestsItem(of=i) for i in m.query.items])))
+                elif kind == "batch":
+                    self.out.put(agent_pb2.AgentMessage(ack=agent_pb2.Ack(
+                        seq=m.batch.seq, applied=m.batch.revision, ready=True)))
+        except grpc.RpcError:
+            pass
+
+    def report(self, readings, drops=None, received=1000):
+        """readings: (part, resource, kind, mean, capacity)"""
+        t = agent_pb2.Telemetry(boot_id=self.boot, span_ms=1000, received=received)
+        for part, resource, kind, mean, capacity in readings:
+            t.readings.add(part=part, resource=resource, kind=kind, mean=mean,
+                           capacity=capacity)
+        for reason, packets in (drops or {}).items():
+            t.drops.add(reason=reason, packets=packets)
+        self.out.put(agent_pb2.AgentMessage(telemetry=t))
+        self.out.put(agent_pb2.AgentMessage(beat=agent_pb2.Beat(
+            boot_id=self.boot, ready=True)))
+
+    def leave(self):
+        self.out.put(None)
+        self.channel.close()
+
+
+class Alertmanager:
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.port = free_port()
+        (self.folder / "am.yml").write_text("route: {receiver: none}\nreceivers: [{name: none}]\n")
+        self.process = None
+
+    def start(self):
+        log = open(self.folder / "am.log", "a")
+        self.process = subprocess.Popen(
+            ["prometheus-alertmanager", f"--config.file={self.folder}/am.yml",
+             f"--storage.path={self.folder}/am", "--cluster.listen-address=",
+             f"--web.listen-address=127.0.0.1:{self.port}"], stdout=log, stderr=log)
+        log.close()
+        until(lambda: self.get("/-/ready") is not None, what="Alertmanager is not ready")
+
+    def get(self, path):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as r:
+                return r.read()
+        except OSError:
+            return None
+
+    def alerts(self):
+        """name -> alert, of those that are firing."""
+        body = self.get("/api/v2/alerts?active=true")
+        return {(a["labels"]["alertname"], a["labels"]["subject"]): a
+                for a in json.loads(body or b"[]")}
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Health(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="xgw-health-")
+        cls.am = Alertmanager(cls.folder)
+        cls.c = Controller(PROGRAM, cls.folder, extra=(
+            "--alertmanager", f"http://127.0.0.1:{cls.am.port}", "--alert-resend", "1s")).start()
+        cls.ok("PUT", "/v1/clusters/k", {"vip_v4": "172.31.0.1"})
+        for i in (1, 2, 3):
+            cls.ok("PUT", f"/v1/nodes/gw-{i}", {"cluster": "k", "vtep_v4": f"172.31.0.1{i}"})
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.c.stop()
+        shutil.rmtree(cls.folder)
+
+    @classmethod
+    def ok(cls, method, path, body=None):
+        a = cls.c.request(method, path, body)
+        assert a.status == 200, (method, path, a)
+        return a.json
+
+    def alarms(self, query=""):
+        found = self.ok("GET", "/v1/alarms" + query)["items"]
+        for a in found:
+            jsonschema.Draft202012Validator(
+                {"$ref": "#/components/schemas/Alarm", "components": PAGE["components"]}
+            ).validate(a)
+        return {(a["kind"], a["subject"]): a for a in found}
+
+    def ctl(self, *words):
+        done = subprocess.run([XGWCTL, "--server", f"http://127.0.0.1:{self.c.rest}",
+                               "--grpc", f"127.0.0.1:{self.c.grpc}", *words], text=True,
+                              capture_output=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def report(self, agent, load, key):
+        """Says so until an alarm (or its absence) shows."""
+        def said():
+            agent.report([("port/up0", "rx_bps", LOAD, load * 10**6, 10**8),
+                          ("", "table.vxlan_route", TABLE, 100, 1000),
+                          ("core/worker0", "busy", LOAD, 4 * 10**8, 10**9),
+                          ("", "memory", LOAD, 10**9, 4 * 10**9)])
+            return key in self.alarms()
+        return said
+
+    def test_1_levels_alarms_metrics_and_the_command_line(self):
+        agent = Agent(self.c, "gw-1")
+        self.assertEqual(agent.telemetry_ms, 1000)
+        key = ("water_level", "node/gw-1/port/up0/rx_bps")
+        until(self.report(agent, 85, key), what="no alarm at 85 %")
+        a = self.alarms()[key]
+        self.assertEqual((a["severity"], a["state"], a["value"], a["threshold"]),
+                         ("warning", "standing", 85.0, 80.0))
+        status = self.ok("GET", "/v1/nodes/gw-1")["status"]
+        self.assertEqual(status["level"], "safe")
+        self.assertEqual(status["fullest"], "port/up0/rx_bps 85.0 %")
+        # The cluster's load is its active side's: one node of three reports.
+        cluster = until(lambda: (lambda s: s if s["level"] else None)(
+            self.ok("GET", "/v1/clusters/k")["status"]))
+        self.assertFalse(cluster["on_sale"])
+        usage = self.ok("GET", "/v1/usage?subject=cluster/k")["items"]
+        table = [u for u in usage if u["resource"] == "table.vxlan_route"]
+        self.assertEqual([(u["used"], u["capacity"], u["level"]) for u in table],
+                         [(100, 1000, "clear")])
+        # Metrics.
+        body = self.c.request("GET", "/metrics").body
+        samples = check_metrics(body.decode())
+        at = '{subject="node/gw-1/port/up0",resource="rx_bps"}'
+        self.assertEqual(samples["xgw_usage_ratio" + at], 0.85)
+        self.assertEqual(samples["xgw_water_level" + at], 2)
+        self.assertEqual(samples['xgw_alarm{kind="water_level",subject="%s",severity="warning"}'
+                                 % key[1]], 1)
+        if shutil.which("promtool"):
+            done = subprocess.run(["promtool", "check", "metrics"], input=body,
+                                  capture_output=True)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        # The command line.
+        self.assertIn("rx_bps of node/gw-1/port/up0 is safe", self.ctl("get", "alarms"))
+        self.assertRegex(self.ctl("get", "nodes"), r"gw-1 .* safe")
+        self.assertRegex(self.ctl("get", "clusters"), r"k .* (sale|safe) ")
+        self.assertRegex(self.ctl("top"), r"gw-1 +k +online +85\.0 M .* 40\.0 % +25\.0 %")
+        self.assertRegex(self.ctl("top", "ports"), r"gw-1 +up0 +85\.0 M .*85\.0 % +safe")
+        self.assertRegex(self.ctl("top", "cores"), r"gw-1 +worker0 +40\.0 % +clear")
+        self.assertIn("acknowledged", self.ctl("alarm", "ack", a["id"]))
+        self.assertEqual(self.alarms()[key]["state"], "acknowledged")
+        # History.
+        points = self.ok("GET", "/v1/history?subject=node/gw-1/port/up0&resource=rx_bps")
+        self.assertEqual(points["resolution"], "seconds")
+        self.assertEqual(points["points"][-1][1:], [85 * 10**6] * 3)
+        agent.leave()
+
+    def test_2_alertmanager_knows_what_stands_also_after_it_was_away(self):
+        agent = Agent(self.c, "gw-2")
+        key = ("water_level", "node/gw-2/port/up0/rx_bps")
+        until(self.report(agent, 95, key), what="no alarm at 95 %")
+        # It is not there yet: nothing is lost by that.
+        until(lambda: "alarms not told" in self.c.log(), what="no failure told")
+        self.am.start()
+        try:
+            alert = until(lambda: self.am.alerts().get(key), what="Alertmanager not told")
+            self.assertEqual(alert["labels"]["severity"], "critical")
+            self.assertIn("is critical: 95.00 %", alert["annotations"]["summary"])
+            # It forgets all and is told again.
+            self.am.stop()
+            shutil.rmtree(f"{self.folder}/am", ignore_errors=True)
+            self.am.start()
+            until(lambda: key in self.am.alerts(), what="not told again")
+            # The end: a deleted node's alarms are over at once.
+            agent.leave()
+            self.ok("DELETE", "/v1/nodes/gw-2")
+            until(lambda: key not in self.alarms())
+            until(lambda: key not in self.am.alerts(), what="not resolved")
+            self.assertEqual(self.alarms("?all=true")[key]["state"], "cleared")
+            samples = check_metrics(self.c.request("GET", "/metrics").body.decode())
+            self.assertGreater(samples["xgw_alert_posts_total"], 0)
+            self.assertGreater(samples["xgw_alert_post_failures_total"], 0)
+        finally:
+            self.am.stop()
+
+    def test_3_a_lost_node_silences_its_port(self):
+        agent = Agent(self.c, "gw-3")
+        key = ("water_level", "node/gw-3/port/up0/rx_bps")
+        until(self.report(agent, 85, key))
+        agent.leave()
+        parent = until(lambda: self.alarms().get(("node_silent", "node/gw-3")),
+                       what="no alarm of a lost session")
+        port = self.alarms()[key]
+        self.assertTrue(port["folded"])
+        self.assertEqual(port["parent"], parent["id"])
+        back = Agent(self.c, "gw-3")
+        until(lambda: self.ok("GET", "/v1/nodes/gw-3")["status"]["state"] == "online")
+        back.leave()
+
+    def test_4_settings_of_levels(self):
+        self.ok("PATCH", "/v1/levels", {"x86": {"sale": 20, "safe": 30}})
+        levels = self.ok("GET", "/v1/levels")
+        self.assertEqual(levels["x86"], {"sale": 20, "safe": 30, "critical": 90, "clear": 10,
+                                         "drop_rate": 1e-5})
+        self.assertEqual(levels["xgw-h"]["drop_rate"], 1e-9)
+        a = self.c.request("PATCH", "/v1/levels", {"x86": {"safe": 5}})
+        self.assertEqual((a.status, a.json["field"], a.json["rule"]),
+                         (400, "x86.safe", "level_order"))
+
+
+if __name__ == "__main__":
+    PROGRAM, XGWCTL = (os.path.abspath(p) for p in sys.argv[1:3])
+    proto_folder = tempfile.mkdtemp(prefix="xgw-health-proto-")
+    agent_pb2, agent_pb2_grpc = load_agent_proto(proto_folder)
+    unittest.main(argv=[sys.argv[0]] + sys.argv[3:])
