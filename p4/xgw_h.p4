@@ -25,6 +25,16 @@
 
 const PortId_t CPU_PORT = 320; /* PCIe of a chip with 4 pipes: in pipe 2 */
 
+/* To the port of the same number in pipe 1 (left) or 3.  An action takes a container's
+ * bits from two places at most, so the half is not one of them. */
+#define FOLD(intrinsic, to) \
+    action fold_left() { \
+        to.ucast_egress_port = 2w1 ++ intrinsic.ingress_port[6:0]; \
+    } \
+    action fold_right() { \
+        to.ucast_egress_port = 2w3 ++ intrinsic.ingress_port[6:0]; \
+    }
+
 struct tna_metadata_t {
     metadata_t m;
     bit<16> inner_rest; /* sum of what the inner IPv4 checksum covers but for the TTL */
@@ -78,14 +88,10 @@ control IngressA(inout headers_t h, inout tna_metadata_t v,
         h.bridge.setInvalid();
         h.packet_in.setValid();
         h.packet_in.ingress_port = i.ingress_port;
-        h.packet_in.pad = 0;
         t.ucast_egress_port = CPU_PORT;
         t.bypass_egress = 1;
     }
-    /* To pipe 1 or 3, same port number. */
-    action fold(bit<1> half) {
-        t.ucast_egress_port = half ++ 1w1 ++ i.ingress_port[6:0];
-    }
+    FOLD(i, t)
     action into_bridge() {
         h.bridge.vni = h.vxlan.vni;
         h.bridge.idx = 0;
@@ -111,13 +117,11 @@ control IngressA(inout headers_t h, inout tna_metadata_t v,
             pool.apply(h, v.m);
             flow_hash.apply(h, v.m);
             lengths.apply(h, v.m);
+            acl.apply(h, v.m);
             checks.apply(h, v.m);
             if (v.m.to_cpu == 1) {
                 to_control_thread();
             } else {
-                if (v.m.drop == 0) {
-                    acl.apply(h, v.m);
-                }
                 if (v.m.drop == 0) {
                     vni_meter.apply(h, v.m);
                 }
@@ -132,10 +136,10 @@ control IngressA(inout headers_t h, inout tna_metadata_t v,
                     h.bridge.family = 6;
                 }
                 into_bridge();
-                if (v.m.half == HALF_BY_DST) {
-                    fold(v.m.dst[0:0]);
+                if (v.m.half == 1 || (v.m.half == HALF_BY_DST && v.m.dst[0:0] == 1)) {
+                    fold_right();
                 } else {
-                    fold(v.m.half[0:0]);
+                    fold_left();
                 }
             }
             if (v.m.drop == 1) {
@@ -210,28 +214,43 @@ control IngressB(inout headers_t h, inout tna_metadata_t v,
     Outcome() outcome;
     NextHop() next_hop;
     DropCount() drop_count;
+    bit<1> dst_bit;
 
-    /* Once more through egress B, of the new VNI's half. */
-    action again(bit<1> half) {
+    FOLD(i, t)
+    action one_hop_more() {
         h.bridge.hops = h.bridge.hops + 1;
-        t.ucast_egress_port = half ++ 1w1 ++ i.ingress_port[6:0];
+    }
+    /* The uplink's port in the pipe of this half. */
+    action out_left() {
+        t.ucast_egress_port = 2w0 ++ v.m.port[6:0];
+    }
+    action out_right() {
+        t.ucast_egress_port = 2w2 ++ v.m.port[6:0];
     }
 
     apply {
         v.m.drop = 0;
         v.m.reason = 0;
         v.m.vni = h.bridge.vni;
+        if (h.iip6.isValid()) {
+            dst_bit = h.iip6.dst[0:0];
+        } else {
+            dst_bit = h.iip4.dst[0:0];
+        }
         vm_key.apply(h, v.m);
         if (h.bridge.scope == SCOPE_PEER) {
             if (h.bridge.hops == MAX_PEER_HOPS) {
                 v.m.drop = 1;
                 v.m.reason = DROP_PEER_LIMIT;
-            } else if (h.bridge.idx[1:0] != HALF_BY_DST) {
-                again(h.bridge.idx[0:0]);
-            } else if (h.iip6.isValid()) {
-                again(h.iip6.dst[0:0]);
             } else {
-                again(h.iip4.dst[0:0]);
+                /* Once more through egress B, of the new VNI's half. */
+                one_hop_more();
+                if (h.bridge.idx[1:0] == 1 ||
+                    (h.bridge.idx[1:0] == HALF_BY_DST && dst_bit == 1)) {
+                    fold_right();
+                } else {
+                    fold_left();
+                }
             }
         } else {
             if (h.bridge.scope == SCOPE_LOCAL) {
@@ -239,8 +258,11 @@ control IngressB(inout headers_t h, inout tna_metadata_t v,
             }
             outcome.apply(h, v.m);
             next_hop.apply(h, v.m);
-            /* The uplink's port in the pipe of this half. */
-            t.ucast_egress_port = i.ingress_port[8:8] ++ 1w0 ++ v.m.port[6:0];
+            if (i.ingress_port[8:8] == 1) {
+                out_right();
+            } else {
+                out_left();
+            }
         }
         if (v.m.drop == 1) {
             drop_count.apply(v.m.reason);
@@ -325,6 +347,7 @@ control EgressA(inout headers_t h, inout tna_metadata_t v, in egress_intrinsic_m
     Fallback() fallback;
     Nc() nc;
     Rewrite() rewrite;
+    Verdict() verdict;
     DropCount() drop_count;
 
     apply {
@@ -332,6 +355,9 @@ control EgressA(inout headers_t h, inout tna_metadata_t v, in egress_intrinsic_m
         v.m.reason = 0;
         v.m.color = 0;
         v.m.class_color = 0;
+        v.m.no_member = 0;
+        v.m.no_nc = 0;
+        v.m.no_vip = 0;
         v.m.vni = h.bridge.vni;
         v.m.port = i.egress_port;
         v.m.leaves = 0;
@@ -352,6 +378,7 @@ control EgressA(inout headers_t h, inout tna_metadata_t v, in egress_intrinsic_m
         }
         nc.apply(h, v.m);
         rewrite.apply(h, v.m);
+        verdict.apply(h, v.m);
         h.eth.setValid();
         if (h.ip4.isValid()) {
             h.eth.type = TYPE_IPV4;

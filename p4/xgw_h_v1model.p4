@@ -134,6 +134,7 @@ control V1Ingress(inout headers_t h, inout v1_metadata_t v, inout standard_metad
     Nc() nc;
     CoveredSum() covered_sum;
     Rewrite() rewrite;
+    Verdict() verdict;
     FollowUdpChecksum() follow_udp_checksum;
     DropCount() drop_count;
     bit<16> before = 0;
@@ -163,14 +164,12 @@ control V1Ingress(inout headers_t h, inout v1_metadata_t v, inout standard_metad
         h.bridge.hops = v.peer_hops;
         if (v.peer_hops == 0) {
             lengths.apply(h, v.m);
+            acl.apply(h, v.m);
             checks.apply(h, v.m);
             if (v.m.to_cpu == 1) {
                 h.bridge.setInvalid();
                 to_control_thread();
                 return;
-            }
-            if (v.m.drop == 0) {
-                acl.apply(h, v.m);
             }
             if (v.m.drop == 0) {
                 vni_meter.apply(h, v.m);
@@ -222,13 +221,12 @@ control V1Ingress(inout headers_t h, inout v1_metadata_t v, inout standard_metad
                 tenant_bucket.apply(h, v.m);
                 fallback.apply(h, v.m);
             }
-        }
-        if (v.m.drop == 0) {
             covered_sum.apply(h, before);
             nc.apply(h, v.m);
+            rewrite.apply(h, v.m);
+            verdict.apply(h, v.m);
         }
         if (v.m.drop == 0) {
-            rewrite.apply(h, v.m);
             covered_sum.apply(h, after);
             follow_udp_checksum.apply(h, v.m, before, after);
             h.bridge.setInvalid();

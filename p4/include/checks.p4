@@ -51,7 +51,8 @@ control FlowHash(inout headers_t h, inout metadata_t m) {
 }
 
 /* Lengths against each other; what no header says (the packet's own) the chip does not
- * know in ingress.  Differences that cannot go below zero stop there. */
+ * know in ingress.  `room` may end below zero, where `checks` refuses the packet: the
+ * chip cannot stop there when it subtracts a constant. */
 control Lengths(inout headers_t h, inout metadata_t m) {
     apply {
         if (h.ip4.isValid()) {
@@ -59,13 +60,24 @@ control Lengths(inout headers_t h, inout metadata_t m) {
         } else {
             m.outer_off = h.ip6.len - h.udp.len;
         }
-        /* UDP, VXLAN and Ethernet headers, and inner tags. */
-        if (h.ivlan1.isValid()) {
-            m.room = h.udp.len |-| 38;
-        } else if (h.ivlan0.isValid()) {
-            m.room = h.udp.len |-| 34;
+        /* UDP, VXLAN and Ethernet headers, inner tags, and IPv6's own, whose length does
+         * not count it. */
+        if (h.iip6.isValid()) {
+            if (h.ivlan1.isValid()) {
+                m.room = h.udp.len - 78;
+            } else if (h.ivlan0.isValid()) {
+                m.room = h.udp.len - 74;
+            } else {
+                m.room = h.udp.len - 70;
+            }
         } else {
-            m.room = h.udp.len |-| 30;
+            if (h.ivlan1.isValid()) {
+                m.room = h.udp.len - 38;
+            } else if (h.ivlan0.isValid()) {
+                m.room = h.udp.len - 34;
+            } else {
+                m.room = h.udp.len - 30;
+            }
         }
         if (h.ip4.isValid()) {
             m.outer_off = m.outer_off - 20;
@@ -73,8 +85,7 @@ control Lengths(inout headers_t h, inout metadata_t m) {
         if (h.iip4.isValid()) {
             m.excess = h.iip4.len |-| m.room;
         } else {
-            m.excess = m.room |-| 40;
-            m.excess = h.iip6.len |-| m.excess;
+            m.excess = h.iip6.len |-| m.room;
         }
     }
 }
@@ -241,8 +252,10 @@ control Checks(inout headers_t h, inout metadata_t m) {
 #define FROM_16_TO_23 0x10 &&& 0xfff8
 #define FROM_24_TO_27 0x18 &&& 0xfffc
 #define FROM_28_TO_29 0x1c &&& 0xfffe
-#define BELOW_32     0x00 &&& 0xffe0
-#define FROM_32_TO_39 0x20 &&& 0xfff8
+/* No packet has as much room; these are below zero (30 bytes of UDP and more are there
+ * by then, so by 8 of tags at most, and 40 of IPv6). */
+#define MINUS_1_TO_8  0xfff8 &&& 0xfff8
+#define MINUS_1_TO_64 0xffc0 &&& 0xffc0
 
     @id(0x02000021) @name("checks") table checks {
         key = {
@@ -311,8 +324,8 @@ control Checks(inout headers_t h, inout metadata_t m) {
             (PARSED(DROP_INNER_NOT_IP)): refuse(DROP_INNER_NOT_IP);
             (ROOM4(BELOW_16)): refuse(DROP_INNER_TRUNCATED);
             (ROOM4(FROM_16_TO_19)): refuse(DROP_INNER_TRUNCATED);
-            (ROOM6(BELOW_32)): refuse(DROP_INNER_TRUNCATED);
-            (ROOM6(FROM_32_TO_39)): refuse(DROP_INNER_TRUNCATED);
+            (ROOM4(MINUS_1_TO_8)): refuse(DROP_INNER_TRUNCATED);
+            (ROOM6(MINUS_1_TO_64)): refuse(DROP_INNER_TRUNCATED);
             (PARSED(DROP_INNER_VERSION)): refuse(DROP_INNER_VERSION);
             (PARSED(DROP_INNER_LENGTH)): refuse(DROP_INNER_LENGTH);
             (INNER4_LEN(BELOW_16)): refuse(DROP_INNER_LENGTH);

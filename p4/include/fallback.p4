@@ -23,8 +23,7 @@ control Fallback(inout headers_t h, inout metadata_t m) {
         m.nc = nc;
     }
     @id(0x01000044) action no_member() {
-        m.drop = 1;
-        m.reason = DROP_FALLBACK_NO_MEMBER;
+        m.no_member = 1;
     }
     @id(0x02000017) @name("fallback_group") table fallback_group {
         key = {
@@ -47,14 +46,6 @@ control Fallback(inout headers_t h, inout metadata_t m) {
         }
         if (m.color != METER_RED) {
             METER_RUN(fb_class, m.cls, m.class_color);
-        }
-        if (m.color == METER_RED || m.class_color == METER_RED) {
-            m.drop = 1;
-            if (m.cls == CLASS_SERVICE) {
-                m.reason = DROP_FALLBACK_SERVICE_RED;
-            } else {
-                m.reason = DROP_FALLBACK_MISS_RED;
-            }
         }
     }
 }

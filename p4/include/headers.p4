@@ -43,6 +43,14 @@ header ipv4_h {
     bit<32> dst;
 }
 
+/* The first four bytes of it, looked at before it is taken off. */
+header ip4_start_h {
+    bit<4>  version;
+    bit<4>  ihl;
+    bit<8>  tos;
+    bit<16> len;
+}
+
 header ipv6_h {
     bit<4>   version;
     bit<8>   tc;
@@ -89,15 +97,16 @@ header bridge_h {
     bit<16> flow;   /* hash of the inner flow, the same in both directions */
 }
 
-/* To and from the control thread (P4Runtime packet I/O). */
+/* To and from the control thread (P4Runtime packet I/O).  The port last: in a container
+ * of the chip it then lies as everywhere else and needs no shift. */
 @controller_header("packet_in") header packet_in_h {
-    @id(1) bit<9> ingress_port;
     @id(2) @padding bit<7> pad;
+    @id(1) bit<9> ingress_port;
 }
 
 @controller_header("packet_out") header packet_out_h {
-    @id(1) bit<9> egress_port;
     @id(2) @padding bit<7> pad;
+    @id(1) bit<9> egress_port;
 }
 
 struct headers_t {
@@ -161,12 +170,16 @@ struct metadata_t {
     bit<32>  key32; /* of vm_nc */
     /* lengths */
     bit<16>  outer_off; /* 0: IP and UDP agree */
-    bit<16>  room;   /* what UDP leaves for the inner IP packet */
+    bit<16>  room;   /* what UDP leaves for what the inner IP length counts */
     bit<16>  excess; /* of the inner IP packet over it */
     /* look-ups */
     bit<1>   no_vtep;
     bit<1>   no_source;
     bit<1>   no_vni;
+    bit<1>   denied; /* by the ACL */
+    bit<1>   no_member;
+    bit<1>   no_nc;
+    bit<1>   no_vip;
     bit<24>  vni; /* the current one */
     bit<8>   flags; /* VNI_* of the arriving VNI */
     bit<2>   half;

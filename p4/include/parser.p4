@@ -10,6 +10,11 @@
 /* ICMPv6 types of neighbour discovery, 133 to 137. */
 #define ND_TYPES(state) 0x85: state; 0x86 &&& 0xfe: state; 0x88 &&& 0xfe: state
 
+#define INNER_IP4 \
+    pkt.extract(h.iip4); \
+    PARSER_CHECKSUM_ADD(inner_csum, h.iip4); \
+    PARSER_CHECKSUM_BAD(inner_csum, m.bad_inner_csum);
+
 parser PacketParser(packet_in pkt, inout headers_t h, inout metadata_t m) {
     PARSER_CHECKSUM(outer_csum)
     PARSER_CHECKSUM(inner_csum)
@@ -142,27 +147,38 @@ parser PacketParser(packet_in pkt, inout headers_t h, inout metadata_t m) {
         }
     }
 
+    /* Ports, unless the packet says that it is too short for them: up to 23 bytes.  The
+     * length is looked at before the header is taken off: behind it the chip remembers
+     * four bytes for its questions and no more. */
     state iip4 {
-        pkt.extract(h.iip4);
-        PARSER_CHECKSUM_ADD(inner_csum, h.iip4);
-        PARSER_CHECKSUM_BAD(inner_csum, m.bad_inner_csum);
+        ip4_start_h start = pkt.lookahead<ip4_start_h>();
+        transition select(start.version, start.ihl, start.len) {
+            (4, 5, 0x0000 &&& 0xfff0): iip4_without_ports;
+            (4, 5, 0x0010 &&& 0xfff8): iip4_without_ports;
+            (4, 5, _): iip4_plain;
+            default: iip4_odd;
+        }
+    }
+    state iip4_without_ports {
+        INNER_IP4
+        transition accept;
+    }
+    state iip4_plain {
+        INNER_IP4
+        transition select(h.iip4.frag, h.iip4.proto) {
+            (0, PROTO_TCP): ports;
+            (0, PROTO_UDP): ports;
+            (0, PROTO_SCTP): ports;
+            default: accept;
+        }
+    }
+    state iip4_odd {
+        INNER_IP4
         transition select(h.iip4.version, h.iip4.ihl) {
-            (4, 5): iip4_payload;
             (4, 0 &&& 0xc): inner_length;
             (4, 4): inner_length;
             (4, _): for_x86;
             default: inner_version;
-        }
-    }
-    /* Ports, unless the packet says that it is too short for them: up to 23 bytes. */
-    state iip4_payload {
-        transition select(h.iip4.len, h.iip4.frag, h.iip4.proto) {
-            (0x0000 &&& 0xfff0, _, _): accept;
-            (0x0010 &&& 0xfff8, _, _): accept;
-            (_, 0, PROTO_TCP): ports;
-            (_, 0, PROTO_UDP): ports;
-            (_, 0, PROTO_SCTP): ports;
-            default: accept;
         }
     }
     state iip6 {
@@ -231,6 +247,7 @@ parser PacketParser(packet_in pkt, inout headers_t h, inout metadata_t m) {
     STOP(inner_nd, DROP_INNER_ND)
 #undef STOP
 }
+#undef INNER_IP4
 
 /* Reads what PacketParser accepted, behind a bridge header: no more questions.  A tagged
  * inner packet is for x86, so its addresses do not matter any more. */

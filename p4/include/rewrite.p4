@@ -83,8 +83,7 @@ control Nc(inout headers_t h, inout metadata_t m) {
         h.ip6.dst = addr;
     }
     @id(0x01000048) action no_nc() {
-        m.drop = 1;
-        m.reason = DROP_NO_NC;
+        m.no_nc = 1;
     }
     @id(0x02000019) @name("nc") table nc {
         key = { m.nc: exact @name("idx") @id(1); }
@@ -120,8 +119,7 @@ control Rewrite(inout headers_t h, inout metadata_t m) {
         h.eth.dst = dmac;
     }
     @id(0x01000049) action no_vip() {
-        m.drop = 1;
-        m.reason = DROP_NO_VIP;
+        m.no_vip = 1;
     }
     @id(0x0200001a) @name("port_out") table port_out {
         key = {
@@ -176,6 +174,31 @@ control Rewrite(inout headers_t h, inout metadata_t m) {
                 }
             }
             vxlan_header();
+        }
+    }
+}
+
+/* Why a packet does not go out after all, the first of the reasons.  Fallback, Nc and
+ * Rewrite only say what they lack: a reason that each of them wrote would make them wait
+ * for each other. */
+control Verdict(inout headers_t h, inout metadata_t m) {
+    action refuse(bit<8> reason) {
+        m.drop = 1;
+        m.reason = reason;
+    }
+    apply {
+        if (m.no_member == 1) {
+            refuse(DROP_FALLBACK_NO_MEMBER);
+        } else if (m.color == METER_RED || m.class_color == METER_RED) {
+            if (m.cls == CLASS_SERVICE) {
+                refuse(DROP_FALLBACK_SERVICE_RED);
+            } else {
+                refuse(DROP_FALLBACK_MISS_RED);
+            }
+        } else if (m.no_nc == 1) {
+            refuse(DROP_NO_NC);
+        } else if (m.no_vip == 1) {
+            refuse(DROP_NO_VIP);
         }
     }
 }

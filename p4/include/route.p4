@@ -7,15 +7,19 @@
 #ifndef XGW_ROUTE_P4
 #define XGW_ROUTE_P4
 
-/* Without these pins half of route_part can go unplaced with exit status 0; placed.py
- * tells (README.md, "Compiling"). */
+/* Without these pins half of route_part can go unplaced with exit status 0 (fit.py tells;
+ * README.md, "Compiling"), and vm_nc takes the memory for route_tcam's action data. */
 #ifdef XGW_TNA
+#define TCAM_STAGE 3072 /* rows: 6 groups of 512, 4 blocks each */
+#define ROUTE_TCAM_STAGES \
+    @stage(1, TCAM_STAGE) @stage(2, TCAM_STAGE) @stage(3, TCAM_STAGE)
 #define ROUTE_STAGE 18432 /* slots */
 #define ROUTE_PART_STAGES \
     @stage(4, ROUTE_STAGE) @stage(5, ROUTE_STAGE) @stage(6, ROUTE_STAGE) \
     @stage(7, ROUTE_STAGE) @stage(8, ROUTE_STAGE) @stage(9, ROUTE_STAGE) \
     @stage(10, ROUTE_STAGE) @stage(11, ROUTE_STAGE)
 #else
+#define ROUTE_TCAM_STAGES
 #define ROUTE_PART_STAGES
 #endif
 
@@ -34,6 +38,7 @@ control Route(inout headers_t h, inout metadata_t m) {
         m.part = 0;
         h.bridge.scope = SCOPE_MISS;
     }
+    ROUTE_TCAM_STAGES
     @id(0x02000011) @name("route_tcam") table route_tcam {
         key = {
             m.vni: ternary @name("vni") @id(1);
