@@ -41,26 +41,34 @@ def short_tables(context):
             if placed < declared]
 
 
-def memory_units(node, stage=None, name=None):
-    """(kind, stage, unit, table) of every SRAM and TCAM block, whoever uses it."""
+def memory_units(node, stage=None):
+    """(kind, stage, unit) of every SRAM and TCAM block.  Those of an algorithmic TCAM
+    have no kind of their own: they are SRAM."""
     if isinstance(node, list):
         for item in node:
-            yield from memory_units(item, stage, name)
+            yield from memory_units(item, stage)
     elif isinstance(node, dict):
         stage = node.get("stage_number", stage)
-        if "table_type" in node:
-            name = node.get("name", name)
-        if node.get("memory_type") in ("sram", "tcam"):
+        kind = node.get("memory_type", "sram")
+        if kind in ("sram", "tcam"):
             for part in node.get("memory_units_and_vpns", []):
                 for unit in part["memory_units"]:
-                    yield node["memory_type"], stage, unit, name
+                    yield kind, stage, unit
             spare = node.get("spare_bank_memory_unit")
             for unit in spare if isinstance(spare, list) else [spare]:
                 if unit is not None:
-                    yield node["memory_type"], stage, unit, name
-        for key, item in node.items():
+                    yield kind, stage, unit
+        for item in node.values():
             if isinstance(item, (dict, list)):
-                yield from memory_units(item, stage, name)
+                yield from memory_units(item, stage)
+
+
+def blocks_of(context):
+    """{table: its blocks}; action data ("vni$action") is the table's."""
+    of = {}
+    for t in context["tables"]:
+        of.setdefault(t["name"].split("$")[0], set()).update(memory_units(t))
+    return of
 
 
 def phv_containers(context):
@@ -73,10 +81,10 @@ def phv_containers(context):
 
 def usage(context):
     """{"sram": blocks, "tcam": blocks, "phv": containers, "stages": {gress: n}}"""
-    blocks = {(kind, stage, unit) for kind, stage, unit, _ in memory_units(context["tables"])}
+    blocks = set().union(*blocks_of(context).values())
     stages = {}
     for t in context["tables"]:
-        for _, stage, _, _ in memory_units(t):
+        for _, stage, _ in memory_units(t):
             stages.setdefault(t.get("direction", "?"), set()).add(stage)
     return {"sram": sum(k == "sram" for k, _, _ in blocks),
             "tcam": sum(k == "tcam" for k, _, _ in blocks),
@@ -97,15 +105,15 @@ def report(out):
             u["phv"], PHV_CONTAINERS, percent(u["phv"], PHV_CONTAINERS)))
         print("    last stage with memory: %s" % ", ".join(
             "%s %d of %d" % (g, n, STAGES) for g, n in sorted(u["stages"].items())))
-        of = {}
-        for kind, stage, unit, name in memory_units(context["tables"]):
-            of.setdefault(name, set()).add((kind, stage, unit))
-        for name, declared, placed, stages in match_tables(context):
-            blocks = of.get(name, set())
-            print("    %-44s %7d of %7d  SRAM %3d  TCAM %3d  stages %s" % (
-                name, placed, declared, sum(k == "sram" for k, _, _ in blocks),
-                sum(k == "tcam" for k, _, _ in blocks),
-                " ".join(map(str, stages))))
+        placed = {name: rest for name, *rest in match_tables(context)}
+        for name, blocks in sorted(blocks_of(context).items()):
+            kinds = [k for k, _, _ in blocks]
+            if blocks or name in placed:
+                print("    %-40s SRAM %3d  TCAM %3d  %s" % (
+                    name, kinds.count("sram"), kinds.count("tcam"),
+                    "%7d of %7d  stages %s" % (
+                        placed[name][1], placed[name][0], " ".join(map(str, placed[name][2])))
+                    if name in placed else ""))
 
 
 def check(out):

@@ -151,8 +151,8 @@ parser PacketParser(packet_in pkt, inout headers_t h, inout metadata_t m) {
      * length is looked at before the header is taken off: behind it the chip remembers
      * four bytes for its questions and no more. */
     state iip4 {
-        ip4_start_h start = pkt.lookahead<ip4_start_h>();
-        transition select(start.version, start.ihl, start.len) {
+        ip4_start_h first = pkt.lookahead<ip4_start_h>();
+        transition select(first.version, first.ihl, first.len) {
             (4, 5, 0x0000 &&& 0xfff0): iip4_without_ports;
             (4, 5, 0x0010 &&& 0xfff8): iip4_without_ports;
             (4, 5, _): iip4_plain;

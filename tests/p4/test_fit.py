@@ -15,6 +15,11 @@ def blocks(kind, *units):
     return {"memory_type": kind, "memory_units_and_vpns": [{"memory_units": list(units)}]}
 
 
+def blocks_of_atcam(*units):
+    """As the compiler writes them: without their kind."""
+    return {"memory_units_and_vpns": [{"memory_units": list(units)}]}
+
+
 def exact(name, declared, *parts):
     """`parts`: (stage, entries, SRAM blocks)."""
     return {"name": name, "table_type": "match", "size": declared, "direction": "ingress",
@@ -28,7 +33,7 @@ def atcam(name, declared, *sizes):
             "match_attributes": {"match_type": "algorithmic_tcam", "units": [
                 {"match_attributes": {"stage_tables": [
                     {"stage_number": n, "size": size,
-                     "memory_resource_allocation": [blocks("sram", n)]}]}}
+                     "memory_resource_allocation": [blocks_of_atcam(1, 2)]}]}}
                 for n, size in enumerate(sizes)]}}
 
 
@@ -65,6 +70,14 @@ class Fit(unittest.TestCase):
                               exact("b", 1, (0, 1, [4, 5]))]}
         self.assertEqual(fit.usage(context)["sram"], 4)
         self.assertEqual(fit.usage(context)["stages"], {"ingress": 2})
+
+    def test_the_blocks_of_an_algorithmic_tcam_are_sram(self):
+        self.assertEqual(fit.usage({"tables": [atcam("b", 16, 8, 8)]})["sram"], 4)
+
+    def test_action_data_is_its_tables(self):
+        context = {"tables": [exact("a", 1, (0, 1, [3])),
+                              dict(exact("a$action", 1, (0, 1, [4])), table_type="action")]}
+        self.assertEqual({n: len(b) for n, b in fit.blocks_of(context).items()}, {"a": 2})
 
     def test_tcam_is_counted_apart(self):
         table = exact("a", 1, (2, 1, [7]))
