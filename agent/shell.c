@@ -106,7 +106,8 @@ static void on_device_done(void *ctx, const struct driver_done *done)
     step(ctx, &in);
 }
 
-static void on_device_rows(void *ctx, uint64_t read_id, const uint8_t *batch, size_t len)
+static void on_device_rows(void *ctx, uint64_t read_id, const uint8_t *batch,
+                           size_t len)
 {
     struct session_in in = { .kind = SESSION_DEVICE_ROWS };
 

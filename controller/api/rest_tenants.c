@@ -277,6 +277,8 @@ static void print_tenant(const struct tenant_status *t, struct buf *to)
     memcpy(e.tenant.cluster, t->cluster, sizeof(e.tenant.cluster));
     memcpy(e.tenant.name, t->name, sizeof(e.tenant.name));
     memcpy(e.tenant.h_home, t->h_home, sizeof(e.tenant.h_home));
+    e.tenant.half = t->half;
+    e.tenant.reserve = t->reserve;
     entry_print_json(&e, ENTRY_PUT, to);
     to->len -= !buf_failed(to); /* the brace */
     buf_printf(to, ",\"routes\":%u,\"vms\":%u,\"rules\":%u,\"revision\":%llu}",
@@ -337,6 +339,17 @@ void rest_put_tenant(struct rest_request *r)
     put_entry(r, "tenant", NULL);
 }
 
+/* Another home and no word of the half: the half is the controller's to choose. */
+static void free_half(const struct tenant_status *t, const json_t *body, json_t *merged)
+{
+    const char *h_home = json_string_value(json_object_get(merged, "h_home"));
+
+    if (!json_object_get(body, "half") &&
+        strcmp(h_home ? h_home : "", t->h_home) != 0) {
+        json_object_del(merged, "half");
+    }
+}
+
 void rest_patch_tenant(struct rest_request *r)
 {
     struct command command = { 0 };
@@ -366,6 +379,7 @@ void rest_patch_tenant(struct rest_request *r)
     if (!json) {
         return;
     }
+    free_half(&t, r->body, json);
     if (complete(json, path_entry(r, vni, "tenant", NULL), &err) != RC_OK) {
         json_decref(json);
         rest_problem(r, &err);

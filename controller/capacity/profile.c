@@ -26,6 +26,11 @@ static unsigned add(struct resource_set *set, struct resource r, double capacity
     return set->count++;
 }
 
+static void add_traffic(struct resource_set *set, struct resource r, double capacity)
+{
+    set->is_shared_out[add(set, r, capacity)] = true;
+}
+
 /* --- XGW-H ------------------------------------------------------------------------ */
 
 /* Order of an H profile's dimensions, for h_demand() alone. */
@@ -108,14 +113,14 @@ void profile_init_h(struct profile *p, const struct layout *l, const struct chip
         holds(l, c, "meter"));
     add(set, (struct resource){ "acl", "rows", "ACL rules", 1, 0, 0 },
         holds(l, c, "acl"));
-    add(set,
-        (struct resource){ "bps", "bit/s", "traffic, as it arrives", 1, true,
-                           RESOURCE_SPLIT },
-        chip_bps(c, &l->path, frame_bytes) / 2);
-    add(set,
-        (struct resource){ "pps", "packets/s", "packets, as they arrive", 1, true,
-                           RESOURCE_SPLIT },
-        chip_pps(c, &l->path, frame_bytes) / 2);
+    add_traffic(set,
+                (struct resource){ "bps", "bit/s", "traffic, as it arrives", 1, true,
+                                   RESOURCE_SPLIT },
+                chip_bps(c, &l->path, frame_bytes) / 2);
+    add_traffic(set,
+                (struct resource){ "pps", "packets/s", "packets, as they arrive", 1,
+                                   true, RESOURCE_SPLIT },
+                chip_pps(c, &l->path, frame_bytes) / 2);
 }
 
 /* --- XGW-x86 ---------------------------------------------------------------------- */
@@ -140,8 +145,10 @@ void profile_init_x86(struct profile *p, const struct x86_node *node)
     p->x86_entry_bytes = node->entry_bytes;
     add(&p->set, (struct resource){ "memory", "bytes", "table entries", 1, 0, 0 },
         node->memory_bytes);
-    add(&p->set, (struct resource){ "bps", "bit/s", "traffic, as it arrives", 1, 0, 0 },
-        node->port_bps);
-    add(&p->set, (struct resource){ "pps", "packets/s", "all cores together", 1, 0, 0 },
-        node->cores * node->pps_per_core);
+    add_traffic(&p->set,
+                (struct resource){ "bps", "bit/s", "traffic, as it arrives", 1, 0, 0 },
+                node->port_bps);
+    add_traffic(&p->set,
+                (struct resource){ "pps", "packets/s", "all cores together", 1, 0, 0 },
+                node->cores * node->pps_per_core);
 }

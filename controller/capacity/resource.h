@@ -36,6 +36,9 @@ struct resource {
 struct resource_set {
     struct resource at[RESOURCES_MAX];
     uint64_t capacity[RESOURCES_MAX]; /* amounts below 2^48; zero: nothing fits */
+    /* Shared out among the nodes of a side (traffic); else each node needs all of it.
+     */
+    bool is_shared_out[RESOURCES_MAX];
     unsigned count;
     bool has_halves;
 };

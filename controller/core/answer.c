@@ -103,6 +103,7 @@ void queue_event(struct core *c, const struct store_event *ev)
         settle_object(c, p, ev->revision);
     }
     results_commit(c, &p->command, ev->revision, p->seq, &p->reply.counts, &p->changes);
+    place_release(c, p);
     commit_changes(c, ev->revision, p->tag, &p->changes);
     if (p->command.kind == COMMAND_ENTRIES || p->ops) {
         checkpoint_journal(c, p->ops ? p->ops->len : 0);

@@ -10,6 +10,7 @@
 static void pending_free(struct pending *p)
 {
     blob_unref(p->ops);
+    blob_unref(p->asked);
     if (p->command.kind == COMMAND_PUT_REGION) {
         free((struct region *)p->command.region);
     } else if (p->command.kind == COMMAND_PUT_POLICY) {
@@ -17,6 +18,7 @@ static void pending_free(struct pending *p)
     }
     change_list_fini(&p->changes);
     object_change_fini(&p->object);
+    free(p->placed);
     free(p);
 }
 
@@ -133,6 +135,7 @@ bool queue_has_work(const struct core *c)
 
 void pending_take_back(struct core *c, struct pending *p)
 {
+    place_release(c, p);
     tip_follow(c, &p->changes, true);
     table_set_undo(c->tip, &p->changes);
     change_list_fini(&p->changes);
@@ -249,6 +252,7 @@ static void evaluate_entries(struct core *c, struct pending *p)
     }
     if (n->added + n->changed + n->deleted == 0 && !cmd->request_id[0] &&
         !command_is_import(cmd)) {
+        place_release(c, p);
         return; /* nothing to store */
     }
     if (pending_submit(c, p, NULL)) {

@@ -71,6 +71,9 @@ static void commit_change(struct core *c, uint64_t revision, uint64_t tag,
             c->tenants_gone--;
         }
     }
+    if (ch->table == TABLE_TENANT) {
+        demand_tenant(c, ch->vni, ch->after);
+    }
     if (ch->table == TABLE_VXLAN_ROUTE) {
         peer_index_update(&c->peers, ch->vni, ch->before, ch->after);
     } else if (ch->table == TABLE_VM_NC) {
@@ -150,6 +153,7 @@ void commit_object(struct core *c, uint64_t revision, const struct object_change
         break;
     }
     watch_objects(c);
+    place_refresh(c);
     sessions_objects_changed(c);
 }
 

@@ -20,6 +20,14 @@ void core_config_default(struct core_config *c)
         .checkpoint_bytes = 32u << 20,
         .checkpoint_age_ms = 600000,
         .checkpoint_idle_ms = 5000,
+        .least_routes = 2,
+        .least_vms = 2,
+        .x86_node = { .cores = 32,
+                      .pps_per_core = 1e6,
+                      .port_bps = 100e9,
+                      .memory_bytes = 64e9,
+                      .entry_bytes = 71 },
+        .frame_bytes = 500,
     };
 }
 
@@ -40,7 +48,7 @@ struct core *core_new(const struct core_config *config)
     c->health = health_new();
     level_settings_default(&c->objects.levels);
     c->tip_objects.levels = c->objects.levels;
-    if (!c->health || !c->tip || !peer_index_init(&c->tip_peers) ||
+    if (!c->health || !c->tip || !place_init(c) || !peer_index_init(&c->tip_peers) ||
         !peer_index_init(&c->peers)) {
         core_free(c);
         return NULL;
@@ -62,6 +70,8 @@ void core_free(struct core *c)
     waits_fini(c);
     devices_fini(c);
     groups_fini(c);
+    demand_fini(c);
+    place_fini(c);
     suggest_fini(c);
     operations_fini(c);
     health_free(c->health);
@@ -328,6 +338,9 @@ void core_step(struct core *c, uint64_t now_ms, uint64_t unix_ms,
         break;
     case CORE_LIVENESS:
         sessions_liveness(c, in->liveness.device_id, in->liveness.is_silent);
+        break;
+    case CORE_TRAFFIC:
+        demand_measured(c, in->traffic.vni, in->traffic.bps, in->traffic.pps);
         break;
     case CORE_TICK:
     case CORE_CONTINUE:

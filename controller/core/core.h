@@ -18,8 +18,10 @@
  */
 #pragma once
 
+#include "controller/capacity/profile.h"
 #include "controller/health/health.h"
 #include "controller/lifecycle/move.h"
+#include "controller/placement/placement.h"
 #include "controller/store/store.h"
 #include "proto/model/agent_msg.h"
 #include "proto/model/object.h"
@@ -37,6 +39,10 @@ struct core_config {
     uint32_t checkpoint_bytes;  /* of journal, then pages are written; default 32 MiB */
     uint32_t checkpoint_age_ms; /* or when the oldest record is so old; 600,000 */
     uint32_t checkpoint_idle_ms; /* or nothing was committed for so long; 5,000 */
+    uint32_t least_routes;    /* a tenant counts as having at least so many: what it */
+    uint32_t least_vms;       /* has when it comes says little; default 2 and 2 */
+    struct x86_node x86_node; /* what a node of XGW-x86 is made of */
+    double frame_bytes;       /* the mean frame, for packets a second of XGW-H; 500 */
 };
 
 void core_config_default(struct core_config *c);
@@ -120,6 +126,7 @@ enum core_in_kind {
     CORE_SESSION_MSG,
     CORE_SESSION_CLOSED,
     CORE_LIVENESS, /* alive or silent, from the detector's thread */
+    CORE_TRAFFIC,  /* what a tenant carries, as measured */
     CORE_TICK,
     CORE_CONTINUE,
 };
@@ -144,6 +151,11 @@ struct core_in {
             const char *device_id;
             bool is_silent;
         } liveness;
+        struct {
+            uint32_t vni;
+            uint64_t bps;
+            uint64_t pps;
+        } traffic;
     };
 };
 
@@ -234,6 +246,8 @@ struct tenant_status {
     uint8_t flags;
     char cluster[CLUSTER_NAME_MAX + 1];
     char h_home[CLUSTER_NAME_MAX + 1]; /* "": none */
+    uint8_t half;                      /* as in its entry: 1 + enum vni_half; 0: none */
+    struct tenant_reserve reserve;
     char name[TENANT_NAME_MAX + 1];
     uint32_t route_count, vm_nc_count, rule_count;
     uint64_t mod_revision; /* last change of any of its entries, or of the start */
@@ -284,6 +298,28 @@ const struct operation *core_operation_at(const struct core *c, uint32_t index);
 const struct operation *core_operation_find(const struct core *c, const char *id);
 /* What a running operation waits for: one sentence, "" when that is not known yet. */
 const char *core_operation_waits(const struct core *c, const char *id);
+
+/* The clusters and what is on them, tenants in flight included; ids by core_place_of()
+ * (PLACEMENT_NONE: no such cluster).  For reading. */
+const struct placement *core_placement(const struct core *c);
+uint32_t core_place_of(const struct core *c, const char *cluster);
+
+/* A tenant that might come. */
+struct core_place_ask {
+    unsigned kind; /* enum cluster_kind of its home; 0: as a new tenant is placed */
+    struct tenant_counts counts;
+    const uint32_t *peers; /* VNIs */
+    uint32_t peer_count;
+};
+/* Where it would go, and why: placement_explain(). */
+uint32_t core_place(const struct core *c, const struct core_place_ask *ask,
+                    struct placement_candidate *ret, uint32_t cap);
+
+/* Moves that would bring down the fullest clusters of a kind by `threshold_bp` each, of
+ * their largest tenants: placement_rebalance().  Proposes only. */
+enum rc core_rebalance(const struct core *c, unsigned cluster_kind,
+                       uint32_t threshold_bp, struct placement_move *ret, uint32_t cap,
+                       uint32_t *ret_count);
 
 /* What happens to a packet, hop by hop.  Pure. */
 enum trace_kind {

@@ -188,6 +188,9 @@ struct pending {
     struct blob *ops; /* rows to change: of ENTRIES, and of some steps; null: none */
     struct change_list changes;
     struct object_change object;
+    struct blob *asked; /* the batch as it came, if place.c made another of it */
+    struct placed *placed;
+    uint32_t placed_count, placed_cap;
 };
 
 struct queue {
@@ -367,6 +370,9 @@ struct group {
     bool is_touched; /* by the commit in progress */
     bool has_gained; /* a tenant */
     struct batch_writer writer;
+    uint32_t place;    /* its cluster's id in placement */
+    struct map loads;  /* demand.c: VNI → what it holds of the tenant */
+    struct map ncs[2]; /* of XGW-H: v4, v6 NCs and endpoints → a: rows that name it */
 };
 
 /* Where a tenant is at home: one group of each kind; null: none. */
@@ -396,6 +402,64 @@ struct holders holders_of_vni(const struct core *c, uint32_t vni);
 bool holders_have(const struct holders *h, const struct group *g);
 /* Where others send this tenant's traffic: the XGW-H home, else the x86 one. */
 struct group *homes_steering(const struct homes *h);
+
+/* ---- demand.c: what each tenant takes of the clusters that hold it ---- */
+
+/* What is announced for a tenant and what was measured. */
+struct growth {
+    struct tenant_reserve reserve;
+    uint64_t measured_bps;
+    uint64_t measured_pps;
+    bool has_h_home;
+};
+
+/* The rows that `g` holds of the VNI change in the tables of `mask`. */
+void demand_step(struct core *c, struct group *g, uint32_t vni, uint32_t mask,
+                 struct rows *const before[], struct rows *const after[]);
+/* The tenant's row, which may have another reservation, is about to be projected. */
+void demand_tenant(struct core *c, uint32_t vni, const struct rows *tenant);
+void demand_measured(struct core *c, uint32_t vni, uint64_t bps, uint64_t pps);
+/* What it takes of the group's cluster now; false: it is not there. */
+bool demand_of_vni(const struct core *c, const struct group *g, uint32_t vni,
+                   struct demand *ret, enum half *ret_half);
+/* The vector of what a tenant has, or is announced to have where that is more. */
+void demand_of_counts(const struct core *c, unsigned kind, struct tenant_counts counts,
+                      const struct tenant_reserve *reserve, bool takes_traffic,
+                      struct demand *ret);
+void demand_fini(struct core *c);
+
+/* ---- place.c: the clusters of placement ---- */
+
+#define PLACE_NEAR_MAX 64 /* peers that are looked at for one tenant */
+
+bool place_init(struct core *c);
+void place_fini(struct core *c);
+/* After any change of clusters, nodes and water levels. */
+void place_refresh(struct core *c);
+/* A side has no more nodes than routers take next hops. */
+enum rc place_check_node(const struct objects *o, const struct node *x,
+                         struct err *err);
+enum rc place_check_region(const struct objects *o, const struct region *r,
+                           struct err *err);
+unsigned place_kind(const struct core *c); /* of group, of a new tenant's home */
+uint32_t place_near(const struct core *c,
+                    uint32_t peer); /* where a peer is, by the tip */
+void place_ask(const struct core *c, unsigned kind, const struct tenant_counts *counts,
+               const struct tenant_reserve *reserve, const uint32_t *near,
+               uint32_t near_count, struct placement_ask *ret);
+/* The half of the XGW-H that a tenant moves to: as in its row, 1 + enum vni_half. */
+uint8_t place_move_half(const struct core *c, uint32_t vni, const struct home *from,
+                        const struct home *to);
+/* "h-1: route needs 300 and has 20 rows left"; its length, as snprintf's. */
+size_t place_print_candidate(const struct core *c, const struct placement_candidate *k,
+                             char *to, size_t size);
+
+/* ---- place_batch.c: the homes of a batch's tenants ---- */
+
+/* Makes of the batch one that names every home and half. */
+enum rc place_batch(struct core *c, struct pending *p);
+/* The batch was committed, or is taken back. */
+void place_release(struct core *c, struct pending *p);
 
 /* ---- project.c: intent to each group's desired set ---- */
 
@@ -659,6 +723,9 @@ struct core {
 
     struct group **groups; /* sorted by name */
     uint32_t group_count;
+    struct placement *placement;
+    struct profile profiles[GROUP_KINDS];
+    struct map growth; /* VNI → p: struct growth; of those that have any */
     struct {
         uint32_t next_vni; /* 0: nothing to do */
         uint64_t revision;
@@ -709,5 +776,7 @@ struct tenant_row {
     const char *name;
     uint8_t h_home_len; /* 0: none */
     const char *h_home;
+    uint8_t half;
+    struct tenant_reserve reserve;
 };
 bool tenant_row_of(const struct rows *rows, struct tenant_row *ret);

@@ -34,6 +34,7 @@ void group_add(struct core *c, const char *name, unsigned cluster_kind)
     g->kind = cluster_kind == CLUSTER_XGW_H ? GROUP_H : GROUP_X86;
     g->desired = core_need(table_set_new());
     g->revision = c->revision;
+    g->place = PLACEMENT_NONE;
     batch_writer_init(&g->writer);
     c->groups = core_need(realloc(c->groups, (c->group_count + 1) * sizeof(void *)));
     memmove(&c->groups[at + 1], &c->groups[at], (c->group_count - at) * sizeof(void *));
@@ -45,6 +46,9 @@ static void group_free(struct group *g)
 {
     table_set_free(g->desired);
     batch_writer_fini(&g->writer);
+    map_fini(&g->loads);
+    map_fini(&g->ncs[0]);
+    map_fini(&g->ncs[1]);
     free(g);
 }
 
@@ -57,6 +61,7 @@ void group_remove(struct core *c, const char *name)
         return;
     }
     sessions_close_group(c, c->groups[at], "its cluster was deleted");
+    placement_remove_cluster(c->placement, c->groups[at]->place);
     group_free(c->groups[at]);
     c->group_count--;
     memmove(&c->groups[at], &c->groups[at + 1], (c->group_count - at) * sizeof(void *));
@@ -70,6 +75,21 @@ void groups_fini(struct core *c)
     free(c->groups);
     c->groups = NULL;
     c->group_count = 0;
+}
+
+/* half(1) has_reserve(1) and the reservation (proto/model/entry.h). */
+static void read_rest(const uint8_t *p, struct tenant_row *ret)
+{
+    struct reader in = reader_of(p + 2, p[1] ? TENANT_RESERVE_SIZE : 0);
+
+    ret->half = p[0];
+    ret->reserve = (struct tenant_reserve){ 0 };
+    if (p[1]) {
+        ret->reserve.routes = read_u32(&in);
+        ret->reserve.vms = read_u32(&in);
+        ret->reserve.bps = read_u64(&in);
+        ret->reserve.pps = read_u64(&in);
+    }
 }
 
 bool tenant_row_of(const struct rows *rows, struct tenant_row *ret)
@@ -87,6 +107,7 @@ bool tenant_row_of(const struct rows *rows, struct tenant_row *ret)
     ret->name = ret->cluster + ret->cluster_len + 1;
     ret->h_home_len = (uint8_t)ret->name[ret->name_len];
     ret->h_home = ret->name + ret->name_len + 1;
+    read_rest((const uint8_t *)ret->h_home + ret->h_home_len, ret);
     return true;
 }
 

@@ -93,8 +93,8 @@ static enum rc load_page(struct core *c, const struct store_kv *kv, struct err *
     uint32_t count;
     enum rc rc;
 
-    if (key.failed || vni < VNI_MIN || table >= TABLE_COUNT ||
-        table == TABLE_VNI || table == TABLE_VNI_CLUSTER) {
+    if (key.failed || vni < VNI_MIN || table >= TABLE_COUNT || table == TABLE_VNI ||
+        table == TABLE_VNI_CLUSTER) {
         return err_set(err, RC_INVALID, "page key names no table and vni");
     }
     rc = check_page(vni, table, kv->value, &count, err);
@@ -229,6 +229,7 @@ static enum rc index_tip(struct core *c, struct err *err)
                            tenant ? "cluster" : "tenant");
         }
         tip_follow(c, &one, false);
+        demand_tenant(c, vni, tenant);
         if (routes) {
             peer_index_update(&c->tip_peers, vni, NULL, routes);
             peer_index_update(&c->peers, vni, NULL, routes);
@@ -285,6 +286,7 @@ void load_ready(struct core *c, uint64_t revision)
     for (uint32_t i = 0; i < c->objects.node_count; i++) {
         device_add(c, c->objects.nodes[i].name);
     }
+    place_refresh(c);
     if (index_tip(c, &err)) {
         fail(c, &err);
         return;

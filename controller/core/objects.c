@@ -378,7 +378,8 @@ static enum rc check_node(const struct core *c, const struct node *x, struct err
                          x->name, device_kind_name(x->kind),
                          cluster_kind_name(cluster->kind));
     }
-    rc = check_address(o, &x->vtep_v4, "vtep_v4", x->name, true, err);
+    rc = place_check_node(o, x, err);
+    rc = rc ? rc : check_address(o, &x->vtep_v4, "vtep_v4", x->name, true, err);
     rc = rc ? rc : check_address(o, &x->vtep_v6, "vtep_v6", x->name, true, err);
     rc = rc ? rc : check_address(o, &x->fallback_v4, "fallback_v4", x->name, true, err);
     return rc ? rc
@@ -485,6 +486,7 @@ static enum rc check_object(struct core *c, const struct command *cmd,
     switch (cmd->kind) {
     case COMMAND_PUT_REGION:
         rc = region_check(cmd->region, err);
+        rc = rc ? rc : place_check_region(&c->tip_objects, cmd->region, err);
         ret->region = rc ? NULL : malloc(sizeof(*ret->region));
         if (!rc && !ret->region) {
             return err_set(err, RC_NO_MEMORY, "out of memory");

@@ -142,6 +142,7 @@ static void home_of_row(const struct tenant_row *row, struct home *ret)
 {
     memcpy(ret->x86, row->cluster, row->cluster_len);
     memcpy(ret->h, row->h_home, row->h_home_len);
+    ret->half = row->half;
 }
 
 static enum rc begin_move(struct core *c, struct pending *p, struct operation *o)
@@ -167,6 +168,9 @@ static enum rc begin_move(struct core *c, struct pending *p, struct operation *o
     home_of_row(&row, &o->move.from);
     rc = find_target(c, cmd->move.cluster, &o->move.to, err);
     rc = rc ? rc : check_move(c, o, err);
+    if (!rc) {
+        o->move.to.half = place_move_half(c, o->move.vni, &o->move.from, &o->move.to);
+    }
     memcpy(p->reply.operation, o->id, sizeof(o->id));
     return rc;
 }
@@ -214,6 +218,7 @@ static struct blob *steer_ops(const struct core *c, const struct operation *o)
     }
     memcpy(e.tenant.cluster, o->move.to.x86, sizeof(e.tenant.cluster));
     memcpy(e.tenant.h_home, o->move.to.h, sizeof(e.tenant.h_home));
+    e.tenant.half = o->move.to.half;
     batch_writer_init(&w);
     batch_add_entry(&w, ENTRY_PUT, &e);
     ops = batch_writer_finish(&w);

@@ -3,7 +3,7 @@
  *
  *                x86                                XGW-H: of its closed part
  * (resident.c) tenant       → vni row with its flags           and `acl` where it has
- * rules, and the half: the VNI's lowest bit vxlan_route  → itself; but a peer whose
+ * rules, and the half vxlan_route  → itself; but a peer whose
  * home of this kind is another group becomes `derived`: the peer's steering address
  * (its XGW-H home's VIP, else the x86 one's; v4 if it has one) and its VNI vm_nc →
  * itself                           those that it can express acl, meter   nothing →
@@ -38,6 +38,21 @@ static const uint32_t kind_tables[GROUP_KINDS] = {
 
 /* ---- rows ---- */
 
+/* The half of `g` that the VNI is in: its home's, or that of a move to or from here. */
+static uint8_t half_at(const struct core *c, uint32_t vni, const struct group *g,
+                       const struct tenant_row *row)
+{
+    const struct operation *move = objects_move(&c->objects, vni);
+    uint8_t half = row->half;
+
+    if (move && strcmp(move->move.to.h, g->name) == 0) {
+        half = move->move.to.half;
+    } else if (move && strcmp(move->move.from.h, g->name) == 0) {
+        half = move->move.from.half;
+    }
+    return half ? half - 1 : VNI_HALF_0;
+}
+
 static struct rows *project_vni(const struct core *c, uint32_t vni,
                                 const struct group *g)
 {
@@ -53,7 +68,7 @@ static struct rows *project_vni(const struct core *c, uint32_t vni,
     value[0] = row.flags;
     if (g->kind == GROUP_H) {
         value[0] |= committed_rows(c, vni, TABLE_ACL) ? VNI_ACL : 0;
-        value[1] = vni % 2 ? VNI_HALF_1 : VNI_HALF_0; /* until placement assigns it */
+        value[1] = half_at(c, vni, g, &row);
     }
     step.row = (struct row){ .key = value, .value = value, .value_len = sizeof(value) };
     core_must(!rows_edit(NULL, TABLE_VNI, vni, &step, 1, &made, &counts));
@@ -260,7 +275,7 @@ static void emit_step(struct group *g, uint32_t vni, const struct step *s)
 }
 
 /* Takes the rows of `s->after`; those that stay as they are fall out of the mask. */
-static void apply_step(struct group *g, uint32_t vni, struct step *s)
+static void apply_step(struct core *c, struct group *g, uint32_t vni, struct step *s)
 {
     for (unsigned t = 0; t < TABLE_COUNT; t++) {
         if (!(s->mask >> t & 1)) {
@@ -276,6 +291,7 @@ static void apply_step(struct group *g, uint32_t vni, struct step *s)
         }
     }
     g->is_touched = g->is_touched || s->mask != 0;
+    demand_step(c, g, vni, s->mask, s->before, s->after);
     if (g->session_count > 0 && s->mask) {
         emit_step(g, vni, s);
     }
@@ -299,7 +315,7 @@ static void project_tables(struct core *c, struct group *g, uint32_t vni, uint32
                                       ch && ch->table == t ? ch : NULL);
         }
     }
-    apply_step(g, vni, &s);
+    apply_step(c, g, vni, &s);
 }
 
 /* The tenant's rows stood in `before` and now do in `after`: they come before they go.
@@ -320,7 +336,7 @@ static void project_tenant(struct core *c, uint32_t vni, const struct holders *b
         if (!holders_have(after, before->at[i])) {
             struct step gone = { .mask = kind_tables[before->at[i]->kind] };
 
-            apply_step(before->at[i], vni, &gone);
+            apply_step(c, before->at[i], vni, &gone);
         }
     }
 }

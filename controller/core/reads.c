@@ -70,6 +70,8 @@ enum rc core_tenant(const struct core *c, uint32_t vni, struct tenant_status *re
     memcpy(t.cluster, row.cluster, row.cluster_len);
     memcpy(t.name, row.name, row.name_len);
     memcpy(t.h_home, row.h_home, row.h_home_len);
+    t.half = row.half;
+    t.reserve = row.reserve;
     t.route_count = rows_count(committed_rows(c, vni, TABLE_VXLAN_ROUTE));
     t.vm_nc_count = rows_count(committed_rows(c, vni, TABLE_VM_NC));
     t.rule_count = rows_count(committed_rows(c, vni, TABLE_ACL));

@@ -114,10 +114,26 @@ static enum rc check_before(struct core *c, struct pending *p)
 
 /* ---- what is looked at when it is applied ---- */
 
-/* The x86 home, and the XGW-H home that it stands behind. */
-static enum rc check_homes(const struct core *c, uint32_t vni, const struct rows *rows,
-                           struct err *err)
+/* A tenant comes only to a cluster that serves; who is there may stay. */
+static enum rc check_serving(uint32_t vni, const struct cluster *home, const char *was,
+                             size_t was_len, const char *field, struct err *err)
 {
+    bool stays = strlen(home->name) == was_len && memcmp(home->name, was, was_len) == 0;
+
+    if (stays || home->state == CLUSTER_SERVING) {
+        return RC_OK;
+    }
+    return err_field(err, RC_CONFLICT, field, "cluster_not_serving",
+                     "vni %u: cluster %s is %s and takes no new tenants", vni,
+                     home->name, cluster_state_name(home->state));
+}
+
+/* The x86 home, and the XGW-H home that it stands behind; `old`: its row before. */
+static enum rc check_homes(const struct core *c, uint32_t vni, const struct rows *old,
+                           const struct rows *rows, struct err *err)
+{
+    struct tenant_row was = { 0 };
+    enum rc rc;
     struct tenant_row tenant;
     char name[CLUSTER_NAME_MAX + 1] = "";
     char h_name[CLUSTER_NAME_MAX + 1] = "";
@@ -125,6 +141,7 @@ static enum rc check_homes(const struct core *c, uint32_t vni, const struct rows
     const struct cluster *h_home;
 
     core_must(tenant_row_of(rows, &tenant));
+    tenant_row_of(old, &was);
     memcpy(name, tenant.cluster, tenant.cluster_len);
     memcpy(h_name, tenant.h_home, tenant.h_home_len);
     home = objects_cluster(&c->tip_objects, name);
@@ -138,8 +155,9 @@ static enum rc check_homes(const struct core *c, uint32_t vni, const struct rows
                          "backing %s here",
                          vni, name, cluster_kind_name(home->kind), home->backing);
     }
-    if (!h_name[0]) {
-        return RC_OK;
+    rc = check_serving(vni, home, was.cluster, was.cluster_len, "cluster", err);
+    if (rc || !h_name[0]) {
+        return rc;
     }
     h_home = objects_cluster(&c->tip_objects, h_name);
     if (!h_home) {
@@ -158,7 +176,7 @@ static enum rc check_homes(const struct core *c, uint32_t vni, const struct rows
             "not %s",
             vni, h_name, h_home->backing, name);
     }
-    return RC_OK;
+    return check_serving(vni, h_home, was.h_home, was.h_home_len, "h_home", err);
 }
 
 /* XGW-x86 has neither rules nor meters: where a tenant has no XGW-H home they would
@@ -215,7 +233,7 @@ static enum rc check_tenant(struct core *c, struct pending *p,
     const struct peer_sources *sources;
 
     if (ch->after) {
-        enum rc rc = check_homes(c, ch->vni, ch->after, err);
+        enum rc rc = check_homes(c, ch->vni, ch->before, ch->after, err);
 
         rc = rc ? rc : check_moves(c, p, ch);
         if (rc) {
@@ -399,20 +417,24 @@ static enum rc check_changes(struct core *c, struct pending *p)
 
 enum rc batch_evaluate(struct core *c, struct pending *p)
 {
-    const struct blob *ops = p->ops;
     struct err *err = &p->reply.err;
+    const struct blob *ops;
     enum rc rc;
 
-    if (!ops || ops->len == 0) {
+    if (!p->ops || p->ops->len == 0) {
         return RC_OK;
     }
-    rc = check_before(c, p);
+    rc = place_batch(c, p);
+    rc = rc ? rc : check_before(c, p);
     if (rc) {
+        place_release(c, p);
         return rc;
     }
+    ops = p->ops;
     rc = table_set_apply(c->tip, ops->data, ops->len, &p->changes, &p->reply.counts,
                          err);
     if (rc) {
+        place_release(c, p);
         return rc;
     }
     rc = check_owners(c, p);
@@ -422,9 +444,7 @@ enum rc batch_evaluate(struct core *c, struct pending *p)
     tip_follow(c, &p->changes, false);
     rc = rc ? rc : check_changes(c, p);
     if (rc) {
-        tip_follow(c, &p->changes, true);
-        table_set_undo(c->tip, &p->changes);
-        change_list_fini(&p->changes);
+        pending_take_back(c, p);
         p->reply.counts = (struct rows_change){ 0 };
     }
     return rc;

@@ -122,11 +122,13 @@ static void tell_alarm(struct core *c, const struct health_event *e)
 static void take_events(struct core *c)
 {
     struct health_event e;
+    bool has_crossed = false;
 
     while (health_next_event(c->health, now_s(c), &e)) {
         switch (e.kind) {
         case HEALTH_LEVEL:
             tell_level(c, &e);
+            has_crossed = true;
             break;
         case HEALTH_CRITICAL:
             recover_critical(c, &e);
@@ -135,6 +137,9 @@ static void take_events(struct core *c)
             tell_alarm(c, &e);
             break;
         }
+    }
+    if (has_crossed) {
+        place_refresh(c); /* sale has closed or opened */
     }
 }
 

@@ -77,6 +77,7 @@ static void pack_home(const struct home *h, struct buf *to)
 {
     pack_text(h->x86, to);
     pack_text(h->h, to);
+    buf_u8(to, h->half);
 }
 
 void operation_pack(const struct operation *o, struct buf *to)
@@ -116,7 +117,9 @@ static void read_home(struct reader *in, struct home *ret)
 {
     read_text(in, ret->x86, CLUSTER_NAME_MAX);
     read_text(in, ret->h, CLUSTER_NAME_MAX);
-    in->failed |= !ret->x86[0];
+    ret->half = read_u8(in);
+    in->failed |= !ret->x86[0] || ret->half > VNI_HALF_COUNT ||
+                  (ret->half > 0) != (ret->h[0] != 0);
 }
 
 static bool read_bool(struct reader *in)

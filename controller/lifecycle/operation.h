@@ -38,7 +38,9 @@ const char *operation_state_name(unsigned state); /* "running", "done", "undone"
 struct home {
     char x86[CLUSTER_NAME_MAX + 1];
     char h[CLUSTER_NAME_MAX + 1];
+    uint8_t half; /* of the XGW-H: 1 + enum vni_half; 0: there is none */
 };
+/* The same clusters. */
 bool home_equal(const struct home *a, const struct home *b);
 
 /* A tenant goes to other clusters: move.h. */

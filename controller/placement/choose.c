@@ -166,6 +166,28 @@ bool placement_fits(const struct placement *p, const struct placement_ask *ask,
     return slot_takes(p, id, &q.need, ret_half) && backing_takes(&q, id);
 }
 
+static enum half likely_half(const struct placement *p, uint32_t id,
+                             const struct need *need)
+{
+    bool has_halves = p->pools[p->slots[id].is.pool].has_halves;
+    enum half half;
+
+    if (slot_takes(p, id, need, &half)) {
+        return half;
+    }
+    return has_halves && slot_needs_both(p, id, need)
+               ? HALF_BOTH
+               : slot_half(p, id, need, true, has_halves);
+}
+
+enum half placement_half(const struct placement *p, const struct placement_ask *ask,
+                         uint32_t id)
+{
+    struct need need = need_of(&p->pools[ask->pool], &ask->need);
+
+    return likely_half(p, id, &need);
+}
+
 /* ---- with all the numbers ---- */
 
 static const char *const verdict_names[PLACEMENT_VERDICTS] = {
@@ -225,10 +247,7 @@ static void explain_one(struct question *q, uint32_t id,
     ret->peers = count_near(q->ask, id);
     ret->count = lines_of(p, id, &q->need, is_in_both, ret->at, &ret->is_too_big);
     fits = slot_takes(p, id, &q->need, &ret->half);
-    if (!fits) {
-        ret->half =
-            is_in_both ? HALF_BOTH : slot_half(p, id, &q->need, true, pool->has_halves);
-    }
+    ret->half = likely_half(p, id, &q->need);
     ret->before = s->fullness;
     ret->after = level_with(p, id, &q->need, ret->half);
     behind = backing_takes(q, id);

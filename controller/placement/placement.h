@@ -102,6 +102,11 @@ struct placement_answer placement_choose(const struct placement *p,
 bool placement_fits(const struct placement *p, const struct placement_ask *ask,
                     uint32_t id, enum half *ret_half);
 
+/* The half of this cluster that is less full with it, of those where it fits; where it
+ * fits nowhere, of both. */
+enum half placement_half(const struct placement *p, const struct placement_ask *ask,
+                         uint32_t id);
+
 enum placement_verdict {
     PLACEMENT_CHOSEN,
     PLACEMENT_LESS_FULL, /* fits; another is fuller, or nearer */

@@ -8,7 +8,8 @@
  *          vm_nc          tag(4|6) address(4|16)
  *          acl            priority(2) tag(4|6) src(4|16) length(1) dst(4|16) length(1)
  *                         has_proto(0|1) proto(1) sport(2) to(2) dport(2) to(2)
- *   value  tenant         flags(1) n(1) cluster(n) m(1) name(m) k(1) h_home(k)
+ *   value  tenant         flags(1) n(1) cluster(n) m(1) name(m) k(1) h_home(k) half(1)
+ *                         has_reserve(0|1) { routes(4) vms(4) bps(8) pps(8) }
  *          vni            flags(1) half(1)
  *          vxlan_route    scope(1), then by scope
  *                         local, internet, fallback: nothing
@@ -138,6 +139,17 @@ struct meter {
 #define SERVICE_NAME_MAX 31 /* the same */
 #define TENANT_NAME_MAX  63 /* printable UTF-8 without control characters; may be "" */
 
+/* Announced growth of a tenant: what it will have and carry.  Counts at once where it
+ * is more than what is there.  Zero: nothing is announced. */
+struct tenant_reserve {
+    uint32_t routes;
+    uint32_t vms;
+    uint64_t bps; /* at most RESERVE_MAX; so pps */
+    uint64_t pps;
+};
+#define RESERVE_MAX         METER_BPS_MAX
+#define TENANT_RESERVE_SIZE 24 /* packed */
+
 struct route_action {
     uint8_t scope; /* enum route_scope */
     uint32_t vni;  /* peer, idc, region, derived */
@@ -151,9 +163,15 @@ struct entry {
     union {
         struct {
             uint8_t flags;
-            char cluster[CLUSTER_NAME_MAX + 1]; /* x86 home */
+            /* The x86 home.  In a request "", with h_home "" too: where it is already,
+             * and a new tenant is placed. */
+            char cluster[CLUSTER_NAME_MAX + 1];
             char name[TENANT_NAME_MAX + 1];
             char h_home[CLUSTER_NAME_MAX + 1]; /* "": none */
+            /* 1 + enum vni_half: where on its h_home it is; 0: the request leaves that
+             * to the controller, or there is no h_home. */
+            uint8_t half;
+            struct tenant_reserve reserve;
         } tenant;
         struct {
             uint8_t flags;
@@ -183,7 +201,7 @@ struct entry {
 
 /* Longest packed key and value of any table: acl's and tenant's. */
 #define ENTRY_KEY_MAX   47
-#define ENTRY_VALUE_MAX 129
+#define ENTRY_VALUE_MAX 155
 
 /* A packed entry; borrows the bytes it points to.  Key and value need not adjoin. */
 struct row {

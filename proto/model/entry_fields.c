@@ -38,6 +38,10 @@ const struct field_type field_types[FIELD_COUNT] = {
     [FIELD_PEAK_BPS] = FIELD("peak_bps", KIND_WIDE),
     [FIELD_COMMITTED_BURST] = FIELD("committed_burst", KIND_NUMBER),
     [FIELD_PEAK_BURST] = FIELD("peak_burst", KIND_NUMBER),
+    [FIELD_RESERVED_ROUTES] = FIELD("reserved_routes", KIND_NUMBER),
+    [FIELD_RESERVED_VMS] = FIELD("reserved_vms", KIND_NUMBER),
+    [FIELD_RESERVED_BPS] = FIELD("reserved_bps", KIND_WIDE),
+    [FIELD_RESERVED_PPS] = FIELD("reserved_pps", KIND_WIDE),
 };
 
 static const struct {

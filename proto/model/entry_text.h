@@ -4,7 +4,9 @@
  * One JSON object a line, keys in any order, unknown or repeated keys refused:
  *
  *   {"table":"tenant","vni":100,"cluster":"x86-1","h_home":"h-1","name":"acme",
- *    "flags":["internet"]}                       (h_home, name and flags are optional)
+ *    "flags":["internet"]}       (all but vni are optional: without a cluster the
+ *     tenant is placed; also half: "0", "1" or "by_dst", of a tenant with an h_home;
+ *     and announced growth: reserved_routes, reserved_vms, reserved_bps, reserved_pps)
  *   {"table":"vxlan_route","vni":100,"prefix":"10.0.0.0/24","scope":"local"}
  *   {"table":"vxlan_route","vni":100,"prefix":"10.1.0.0/16","scope":"peer","peer_vni":7}
  *   {"table":"vxlan_route","vni":100,"prefix":"0.0.0.0/0","scope":"internet"}

@@ -65,6 +65,24 @@ int cluster_kind_parse(const char *name, size_t len)
     return number_of(NAMES(cluster_kinds), name, len);
 }
 
+static const char *const cluster_states[CLUSTER_STATES] = {
+    [CLUSTER_SERVING] = "serving",   [CLUSTER_PLANNED] = "planned",
+    [CLUSTER_LOADING] = "loading",   [CLUSTER_CHECKING] = "checking",
+    [CLUSTER_PROBING] = "probing",   [CLUSTER_ADMITTING] = "admitting",
+    [CLUSTER_DRAINING] = "draining", [CLUSTER_RETIRED] = "retired",
+    [CLUSTER_FAILED] = "failed",
+};
+
+const char *cluster_state_name(unsigned state)
+{
+    return name_of(NAMES(cluster_states), state);
+}
+
+int cluster_state_parse(const char *name, size_t len)
+{
+    return number_of(NAMES(cluster_states), name, len);
+}
+
 static const char *const device_kinds[] = {
     [DEVICE_X86] = "x86",   [DEVICE_SOFT_H] = "soft-h", [DEVICE_TOFINO] = "tofino",
     [DEVICE_BMV2] = "bmv2", [DEVICE_LB] = "lb",

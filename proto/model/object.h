@@ -33,6 +33,10 @@
 
 /* In all of these a `_v4` address is IPv4 or none, a `_v6` one IPv6 or none. */
 
+/* Next hops that routers upstream take for one address (CAPACITY.md: 16 to 64). */
+#define ECMP_LIMIT_MAX     64
+#define ECMP_LIMIT_DEFAULT 64
+
 /* How a VNI's packets find its cluster (CONTROL.md, Steering): by the cluster's VIP,
  * or through load balancers that know of each VNI where it is at home. */
 enum steering { STEERING_VIP = 0, STEERING_LB = 1 };
@@ -42,6 +46,7 @@ int steering_parse(const char *name, size_t len); /* -1 if unknown */
 struct region {
     char name[REGION_NAME_MAX + 1];
     uint8_t steering;         /* enum steering */
+    uint8_t ecmp_limit;       /* most nodes of a side; 0: the default */
     struct ip icmp_source_v4; /* the gateways' source of ICMP errors to VMs */
     struct ip icmp_source_v6;
     /* Who may send to the gateways; none listed: nobody.  Ascending, no repeats:
@@ -55,6 +60,22 @@ struct region {
 enum cluster_kind { CLUSTER_X86 = 1, CLUSTER_XGW_H = 2, CLUSTER_LB = 3 };
 const char *cluster_kind_name(unsigned kind);         /* "x86", "xgw-h"; "unknown" */
 int cluster_kind_parse(const char *name, size_t len); /* -1 if unknown */
+
+/* Where a cluster stands (CONTROL.md); only one that serves takes new tenants. */
+enum cluster_state {
+    CLUSTER_SERVING = 0,
+    CLUSTER_PLANNED,
+    CLUSTER_LOADING,
+    CLUSTER_CHECKING,
+    CLUSTER_PROBING,
+    CLUSTER_ADMITTING,
+    CLUSTER_DRAINING,
+    CLUSTER_RETIRED,
+    CLUSTER_FAILED,
+    CLUSTER_STATES
+};
+const char *cluster_state_name(unsigned state);        /* "serving"; "unknown" */
+int cluster_state_parse(const char *name, size_t len); /* -1 if unknown */
 
 /* What a node is, and what its agent says it drives. */
 enum device_kind {
@@ -94,6 +115,7 @@ void fallback_meter_default(struct fallback_meter *m);
 struct cluster {
     char name[CLUSTER_NAME_MAX + 1];
     uint8_t kind;        /* enum cluster_kind */
+    uint8_t state;       /* enum cluster_state */
     char active_side;    /* 'a' or 'b' */
     bool udp6_zero_csum; /* RFC 6935: outer UDP checksum 0 over IPv6 */
     struct ip vip_v4;    /* at least one of the two */
@@ -136,7 +158,7 @@ struct fallback_member {
     struct ip v4;
     struct ip v6;
 };
-#define FALLBACK_MEMBERS_MAX 64 /* as many as routers take next hops (CAPACITY.md) */
+#define FALLBACK_MEMBERS_MAX ECMP_LIMIT_MAX
 
 /* A node that load balancers may send a cluster's packets to, by its VTEP. */
 struct cluster_member {

@@ -377,6 +377,10 @@ enum rc region_check(const struct region *r, struct err *err)
         rc = check_pair(&r->icmp_source_v4, &r->icmp_source_v6, NULL, 0, "icmp_source",
                         false, err);
     }
+    if (rc == RC_OK && r->ecmp_limit > ECMP_LIMIT_MAX) {
+        return err_field(err, RC_RANGE, "ecmp_limit", "ecmp_limit",
+                         "ecmp_limit: more than %d", ECMP_LIMIT_MAX);
+    }
     return rc ? rc : check_sources(r->underlay_sources, r->underlay_source_count, err);
 }
 
@@ -385,6 +389,10 @@ enum rc cluster_check(const struct cluster *c, struct err *err)
     enum rc rc = name_check(c->name, CLUSTER_NAME_MAX, "name", err);
 
     rc = rc ? rc : check_kind(cluster_kind_name(c->kind), c->kind, err);
+    if (rc == RC_OK && c->state >= CLUSTER_STATES) {
+        return err_field(err, RC_RANGE, "state", "cluster_state",
+                         "state %u: not a state of a cluster", c->state);
+    }
     rc = rc ? rc : check_side(c->active_side, "active_side", err);
     rc = rc ? rc : check_pair(&c->vip_v4, &c->vip_v6, NULL, 0, "vip", true, err);
     return rc ? rc : check_backing(c, err);

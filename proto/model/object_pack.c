@@ -2,8 +2,8 @@
  * The packed forms (numbers big-endian; name: length(1) bytes; ip?: 0, or tag(4|6) and
  * address; list: count and items):
  *
- *   region   'R' 1  name icmp_v4:ip? icmp_v6:ip? sources steering(1)
- *   cluster  'C' 1  name kind(1) side(1) flags(1) vip_v4:ip? vip_v6:ip?
+ *   region   'R' 1  name ecmp_limit(1) icmp_v4:ip? icmp_v6:ip? sources steering(1)
+ *   cluster  'C' 1  name kind(1) state(1) side(1) flags(1) vip_v4:ip? vip_v6:ip?
  *                   backing:name fallback
  *   node     'N' 1  name cluster kind(1) side(1) vtep_v4:ip? vtep_v6:ip?
  *                   fallback_v4:ip? fallback_v6:ip? uplinks
@@ -78,6 +78,7 @@ void region_pack(const struct region *r, struct buf *to)
 {
     pack_head('R', to);
     pack_name(r->name, to);
+    buf_u8(to, r->ecmp_limit);
     pack_ip(&r->icmp_source_v4, to);
     pack_ip(&r->icmp_source_v6, to);
     pack_sources(r->underlay_sources, r->underlay_source_count, to);
@@ -89,6 +90,7 @@ void cluster_pack(const struct cluster *c, struct buf *to)
     pack_head('C', to);
     pack_name(c->name, to);
     buf_u8(to, c->kind);
+    buf_u8(to, c->state);
     buf_u8(to, (uint8_t)c->active_side);
     buf_u8(to, c->udp6_zero_csum ? FLAG_UDP6_ZERO_CSUM : 0);
     pack_ip(&c->vip_v4, to);
@@ -301,6 +303,7 @@ enum rc region_unpack(const void *bytes, size_t len, struct region *ret,
     }
     read_head(&in, 'R');
     read_name(&in, r->name, REGION_NAME_MAX);
+    r->ecmp_limit = read_u8(&in);
     read_optional_ip(&in, &r->icmp_source_v4);
     read_optional_ip(&in, &r->icmp_source_v6);
     read_sources(&in, r->underlay_sources, &r->underlay_source_count);
@@ -325,6 +328,7 @@ enum rc cluster_unpack(const void *bytes, size_t len, struct cluster *ret,
     read_head(&in, 'C');
     read_name(&in, c.name, CLUSTER_NAME_MAX);
     c.kind = read_u8(&in);
+    c.state = read_u8(&in);
     c.active_side = (char)read_u8(&in);
     c.udp6_zero_csum = read_flag(&in, FLAG_UDP6_ZERO_CSUM);
     read_optional_ip(&in, &c.vip_v4);

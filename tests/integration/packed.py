@@ -55,8 +55,12 @@ def key(e):
 def value(e):
     if e["table"] == "tenant":
         flags = sum(FLAGS[f] for f in e.get("flags", []))
+        half = 1 + ("0", "1", "by_dst").index(e["half"]) if "half" in e else 0
+        reserve = struct.pack(">IIQQ", *(e.get("reserved_" + what, 0)
+                                         for what in ("routes", "vms", "bps", "pps")))
         return (bytes([flags]) + text(e["cluster"]) + text(e.get("name", "")) +
-                text(e.get("h_home", "")))
+                text(e.get("h_home", "")) + bytes([half, any(reserve)]) +
+                (reserve if any(reserve) else b""))
     if e["table"] == "acl":
         return bytes([1 if e["action"] == "permit" else 2])
     if e["table"] == "meter":

@@ -357,7 +357,8 @@ class Entries(Case):
              "scope": "service", "service": "ntp"},
             {"table": "vm_nc", "vni": 130, "vm": "10.9.0.1", "nc": "fd00::1",
              "mac": "02:00:00:00:00:05"},
-            {"table": "tenant", "vni": 131, "cluster": "x86-1", "h_home": "h-1"},
+            {"table": "tenant", "vni": 131, "cluster": "x86-1", "h_home": "h-1",
+             "half": "1", "reserved_vms": 7, "reserved_bps": 10**9},
             {"table": "acl", "vni": 131, "priority": 7, "src": "10.0.0.0/8",
              "dst": "10.1.0.0/16", "proto": "udp", "sport": "1-5", "action": "deny"},
             {"table": "acl", "vni": 131, "priority": 7, "src": "::/0",
@@ -427,7 +428,10 @@ class Entries(Case):
                  "name_text"),
                 ("/v1/tenants/140", {"cluster": "x86-1", "name": "x" * 64}, "name",
                  "name_length"),
-                ("/v1/tenants/140", {}, "cluster", "required")):
+                ("/v1/tenants/140", {"cluster": ""}, "cluster", "name_length"),
+                ("/v1/tenants/140", {"h_home": "h-1"}, "cluster", "name_length"),
+                ("/v1/tenants/140", {"cluster": "x86-1", "half": "0"}, "half",
+                 "half_needs_h_home")):
             with self.subTest(path=path, body=body):
                 self.refused("PUT", path, body, field=field, rule=rule)
         # a prefix of one family with a length of the other, a batch's duplicates

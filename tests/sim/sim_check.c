@@ -291,7 +291,7 @@ static void make_vni(const struct entries *all, bool is_h, struct entry *e)
     vni.vni_row.flags = e->tenant.flags;
     for (uint32_t i = 0; is_h && i < all->count; i++) {
         vni.vni_row.flags |= all->at[i].table == TABLE_ACL ? VNI_ACL : 0;
-        vni.vni_row.half = e->vni % 2;
+        vni.vni_row.half = (uint8_t)(e->tenant.half - 1);
     }
     *e = vni;
 }

@@ -95,6 +95,7 @@ static void add_tenant(struct sim *s, struct batch_writer *w, uint32_t vni)
     sim_cluster_name(home, e.tenant.cluster);
     if (sim_random(s, 3) > 0) {
         sim_cluster_name(home + SIM_X86, e.tenant.h_home);
+        e.tenant.half = (uint8_t)(1 + sim_random(s, VNI_HALF_COUNT));
     }
     batch_add_entry(w, ENTRY_PUT, &e);
 }

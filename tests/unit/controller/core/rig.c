@@ -511,7 +511,7 @@ static void naive_tenant(struct naive *n, const struct tenant_status *t)
     vni->vni_row.flags = t->flags;
     if (is_h) {
         vni->vni_row.flags |= rows_count(core_rows(n->c, t->vni, TABLE_ACL)) ? 2 : 0;
-        vni->vni_row.half = t->vni % 2;
+        vni->vni_row.half = (uint8_t)(t->half - 1); /* where placement put it */
     }
 }
 

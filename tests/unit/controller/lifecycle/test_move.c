@@ -18,6 +18,7 @@ static struct operation at_step(uint8_t step)
     o.move.vni = 100;
     strcpy(o.move.from.x86, "c1");
     strcpy(o.move.from.h, "h1");
+    o.move.from.half = 1 + VNI_HALF_1;
     strcpy(o.move.to.x86, "c2");
     o.move.drain_ms = 3000;
     return o;

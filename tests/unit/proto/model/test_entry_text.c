@@ -47,6 +47,12 @@ static const struct {
     { "{\"table\":\"tenant\",\"vni\":100,\"cluster\":\"x86-1\",\"h_home\":\"h-1\","
       "\"name\":\"acme\",\"flags\":[\"internet\"]}",
       NULL },
+    { "{\"table\":\"tenant\",\"vni\":100}", NULL },
+    { "{\"table\":\"tenant\",\"vni\":100,\"cluster\":\"x86-1\",\"h_home\":\"h-1\","
+      "\"half\":\"by_dst\",\"name\":\"acme\",\"flags\":[\"internet\"],"
+      "\"reserved_routes\":5,\"reserved_vms\":6,\"reserved_bps\":7,"
+      "\"reserved_pps\":8}",
+      NULL },
     { "{\"table\":\"vni\",\"vni\":1,\"half\":\"by_dst\"}", NULL },
     { "{\"table\":\"vni\",\"vni\":1,\"half\":\"0\"}", "{\"table\":\"vni\",\"vni\":1}" },
     { "{\"table\":\"vxlan_route\",\"vni\":100,\"prefix\":\"10.3.0.0/16\","
@@ -188,7 +194,12 @@ static const struct {
     { "{\"table\":\"vni\",\"vni\":16777216}", "vni", "vni_range" },
     { "{\"table\":\"vni\",\"vni\":4294967297}", "vni", "number_range" },
     { "{\"table\":\"vni\",\"vni\":18446744073709551617}", "vni", "number_range" },
-    { "{\"table\":\"tenant\",\"vni\":1}", "cluster", "required" },
+    { "{\"table\":\"tenant\",\"vni\":1,\"cluster\":\"\"}", "cluster", "name_length" },
+    { "{\"table\":\"tenant\",\"vni\":1,\"h_home\":\"h\"}", "cluster", "name_length" },
+    { "{" T ",\"half\":\"0\"}", "half", "half_needs_h_home" },
+    { "{" T ",\"h_home\":\"h\",\"half\":\"2\"}", "half", "half_known" },
+    { "{" T ",\"reserved_routes\":4294967296}", "reserved_routes", "number_range" },
+    { "{" T ",\"reserved_bps\":10000000000001}", "reserved_bps", "number_range" },
     { "{" R "}", "scope", "required" },
     { "{" R ",\"scope\":\"Local\"}", "scope", "scope_known" },
     { "{" R ",\"scope\":\"local\",\"peer_vni\":7}", "peer_vni", "unexpected_field" },

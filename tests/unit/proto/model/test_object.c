@@ -30,6 +30,7 @@ static void sample_region(struct region *r)
     r->underlay_sources[0] = prefix("10.0.0.0/8");
     r->underlay_sources[1] = prefix("fd00::/8");
     r->underlay_source_count = 2;
+    r->ecmp_limit = 16;
 }
 
 static void sample_cluster(struct cluster *c)
@@ -38,6 +39,7 @@ static void sample_cluster(struct cluster *c)
     strcpy(c->name, "x86-1");
     c->kind = CLUSTER_X86;
     c->active_side = 'a';
+    c->state = CLUSTER_DRAINING;
     c->udp6_zero_csum = true;
     c->vip_v4 = ip("172.16.9.1");
 }
@@ -144,12 +146,14 @@ static void sample_lb_device(struct device_config *d)
 #define REGION                                                                         \
     "5201"                                                                             \
     "02687a"                                                                           \
+    "10"                                                                               \
     "0464400001"                                                                       \
     "00" SOURCES "01"
 #define CLUSTER                                                                        \
     "4301"                                                                             \
     "057838362d31"                                                                     \
     "01"                                                                               \
+    "06"                                                                               \
     "61"                                                                               \
     "01"                                                                               \
     "04ac100901"                                                                       \
@@ -192,6 +196,7 @@ static void sample_lb_device(struct device_config *d)
     "4301"                                                                             \
     "03682d31"                                                                         \
     "02"                                                                               \
+    "00"                                                                               \
     "62"                                                                               \
     "00"                                                                               \
     "04ac100902"                                                                       \
