@@ -7,7 +7,7 @@
 /* Packets that are parsed before what they need of the tables is asked for: shorter
  * rounds spread the loads, so that less of them wait for a miss buffer (a core has some
  * 24); longer ones have fewer loops whose end is a wrong guess. */
-#define ROUND 8
+#define ROUND 16
 
 /* A packet of a chunk that goes the general way. */
 struct general {
@@ -143,19 +143,21 @@ static void parse_inners(struct call *c, struct chunk *ch, const struct families
     const struct fwd_packet *packets = c->packets + ch->from;
 
     for (unsigned n = 0; n < f->v4_count; n++) {
-        const uint8_t *d = packets[f->v4[n]].data;
-        bool is_good = fast_inner4(d);
+        const struct fwd_packet *p = &packets[f->v4[n]];
+        const uint8_t *d = p->data;
 
-        fib_batch_add4(&ch->batch, f->v4[n], load_be32(d + FAST_VXLAN + 4) >> 8,
-                       load_be32(d + FAST_INNER_IP + 16), is_good);
-        if (__builtin_expect(!is_good, 0)) {
+        if (__builtin_expect(!fast_inner4(p), 0)) {
             parse_packet(c, ch, f->v4[n]);
+            continue;
         }
+        fib_batch_add4(&ch->batch, f->v4[n], load_be32(d + FAST_VXLAN + 4) >> 8,
+                       load_be32(d + FAST_INNER_IP + 16), true);
     }
     for (unsigned n = 0; n < f->v6_count; n++) {
-        const uint8_t *d = packets[f->v6[n]].data;
+        const struct fwd_packet *p = &packets[f->v6[n]];
+        const uint8_t *d = p->data;
 
-        if (__builtin_expect(!fast_inner6(d), 0)) { /* not all of it may be there */
+        if (__builtin_expect(!fast_inner6(p), 0)) { /* not all of it may be there */
             parse_packet(c, ch, f->v6[n]);
             continue;
         }
@@ -188,7 +190,6 @@ static inline bool send_fast(struct call *c, struct fwd_packet *p, uint32_t nc,
                              const uint8_t *inner_mac)
 {
     const struct fast_exit *e = c->exit;
-    uint32_t size = load_be16(p->data + FAST_IP + 2);
     struct layers l;
 
     if (__builtin_expect(c->exit_count != 1, 0)) {
@@ -198,11 +199,12 @@ static inline bool send_fast(struct call *c, struct fwd_packet *p, uint32_t nc,
         fast_layers(p, fast_family(p->data), &l);
         e += uplink_pick(&c->uplinks4, c->config, p, &l);
     }
-    if (__builtin_expect(size > e->mtu || !fast_has_no_udp_checksum(p->data), 0)) {
+    if (__builtin_expect(p->length > e->length || !fast_has_no_udp_checksum(p->data),
+                         0)) {
         return false;
     }
-    fast_rewrite(p, e, nc, size, inner_mac);
-    settle(p, FWD_FORWARD, DROP_NONE, 0, e->uplink);
+    fast_rewrite(p, e, nc, inner_mac);
+    p->outcome = e->outcome;
     c->forwarded++;
     return true;
 }
@@ -331,11 +333,9 @@ static void read_exits(struct call *c)
         const struct fwd_uplink *uplink = &c->config->uplink[set->index[i]];
         struct fast_exit *e = &c->exit[i];
 
-        memcpy(e->ethernet, set->mac[i], 6);
-        memcpy(e->ethernet + 6, uplink->mac, 6);
-        fast_exit_from(e, c->config->vip4);
-        e->mtu = uplink->mtu;
-        e->uplink = set->index[i];
+        fast_exit_init(e, set->mac[i], uplink->mac, c->config->vip4);
+        e->length = ETH_SIZE + uplink->mtu;
+        e->outcome = outcome_of(FWD_FORWARD, DROP_NONE, 0, set->index[i]);
     }
 }
 

@@ -78,13 +78,19 @@ struct fwd_packet {
     uint32_t length;   /* bytes at `data`, all contiguous */
     uint16_t headroom; /* writable bytes in front of `data` */
     uint16_t port;     /* where it came in; carried for the caller, not looked at */
-    uint8_t rx_flags;  /* mask of FWD_RX_* */
 
     /* out */
-    uint8_t verdict; /* enum fwd_verdict */
-    uint8_t reason;  /* enum drop_reason of a drop, else DROP_NONE */
-    uint8_t local;   /* enum fwd_local_kind of a local one, else 0 */
-    uint8_t uplink;  /* of a forwarded one: index into config->uplink */
+    union {
+        struct {
+            uint8_t verdict; /* enum fwd_verdict */
+            uint8_t reason;  /* enum drop_reason of a drop, else DROP_NONE */
+            uint8_t local;   /* enum fwd_local_kind of a local one, else 0 */
+            uint8_t uplink;  /* of a forwarded one: index into config->uplink */
+        };
+        uint32_t outcome; /* all four */
+    };
+
+    uint8_t rx_flags; /* in: mask of FWD_RX_* */
 };
 
 /* A packet that we originate: an ICMP error back to where a dropped packet came from.

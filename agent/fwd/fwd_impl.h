@@ -35,13 +35,16 @@ static inline void count_add(_Atomic uint64_t *counter, uint64_t n)
     atomic_store_explicit(counter, v + n, memory_order_relaxed);
 }
 
+static inline uint32_t outcome_of(enum fwd_verdict verdict, unsigned reason,
+                                  unsigned local, unsigned uplink)
+{
+    return (uint32_t)verdict | reason << 8 | local << 16 | uplink << 24;
+}
+
 static inline void settle(struct fwd_packet *p, enum fwd_verdict verdict,
                           unsigned reason, unsigned local, unsigned uplink)
 {
-    p->verdict = (uint8_t)verdict;
-    p->reason = (uint8_t)reason;
-    p->local = (uint8_t)local;
-    p->uplink = (uint8_t)uplink;
+    p->outcome = outcome_of(verdict, reason, local, uplink);
 }
 
 /* Drops it, and counts that. */

@@ -248,10 +248,8 @@ static bool send_fast(struct fwd_packet *p, const struct flow *f, const struct w
         return false;
     }
     memcpy(&to, f->to, sizeof(to));
-    memcpy(exit.ethernet, way->dmac, 6);
-    memcpy(exit.ethernet + 6, way->smac, 6);
-    fast_exit_from(&exit, way->row->source);
-    fast_rewrite(p, &exit, to, f->layers.outer_size, NULL);
+    fast_exit_init(&exit, way->dmac, way->smac, way->row->source);
+    fast_rewrite(p, &exit, to, NULL);
     return true;
 }
 
@@ -371,8 +369,7 @@ static void parse_packet(struct call *c, struct chunk *ch, uint32_t index)
         return;
     }
     family = fast_outer(config, p, &known);
-    if (family == 0 ||
-        !(family == IP_V4 ? fast_inner4(p->data) : fast_inner6(p->data))) {
+    if (family == 0 || !(family == IP_V4 ? fast_inner4(p) : fast_inner6(p))) {
         parse_slow(c, ch, index);
         return;
     }

@@ -25,8 +25,8 @@ static bool is_taken(const struct fwd_config *c, const struct fwd_packet *p,
     uint64_t known = 0;
 
     *ret_family = fast_outer(c, p, &known);
-    return *ret_family == IP_V4   ? fast_inner4(p->data)
-           : *ret_family == IP_V6 ? fast_inner6(p->data)
+    return *ret_family == IP_V4   ? fast_inner4(p)
+           : *ret_family == IP_V6 ? fast_inner6(p)
                                   : false;
 }
 
@@ -52,7 +52,8 @@ static void check_layers(const struct layers *a, const struct layers *b)
 static void check_rewrite(const struct fwd_config *c, const struct fwd_packet *packet,
                           const struct layers *l)
 {
-    struct fast_exit exit = { .ethernet = { 2, 9, 8, 7, 6, 5, 2, 1, 2, 3, 4, 5 } };
+    static const uint8_t macs[12] = { 2, 9, 8, 7, 6, 5, 2, 1, 2, 3, 4, 5 };
+    struct fast_exit exit;
     uint8_t nc[4];
     uint32_t to;
     const uint8_t *mac = random_below(2) ? (const uint8_t *)"BBBBBB" : NULL;
@@ -61,8 +62,8 @@ static void check_rewrite(const struct fwd_config *c, const struct fwd_packet *p
     uint8_t bytes[2][2048];
     struct egress e = { .source = c->vip4,
                         .destination = nc,
-                        .port_mac = exit.ethernet + 6,
-                        .next_hop_mac = exit.ethernet,
+                        .port_mac = macs + 6,
+                        .next_hop_mac = macs,
                         .inner_mac = mac,
                         .vni = l->vni,
                         .family = IP_V4 };
@@ -71,12 +72,12 @@ static void check_rewrite(const struct fwd_config *c, const struct fwd_packet *p
         nc[i] = (uint8_t)random_below(256);
     }
     memcpy(&to, nc, sizeof(to));
-    fast_exit_from(&exit, c->vip4);
+    fast_exit_init(&exit, macs, macs + 6, c->vip4);
     memcpy(bytes[0], packet->data, packet->length);
     memcpy(bytes[1], packet->data, packet->length);
     ours.data = bytes[0];
     general.data = bytes[1];
-    fast_rewrite(&ours, &exit, to, l->outer_size, mac);
+    fast_rewrite(&ours, &exit, to, mac);
     rewrite_packet(&general, l, &e);
     ck_assert_ptr_eq(ours.data, bytes[0]);
     ck_assert_ptr_eq(general.data, bytes[1]);
