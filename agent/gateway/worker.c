@@ -1,5 +1,6 @@
 #include "agent/gateway/worker.h"
 
+#include <limits.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -144,19 +145,33 @@ static void flush(struct worker *w)
     }
 }
 
+/* Frames for the same uplink come in runs. */
 static void dispatch(struct worker *w, struct rte_mbuf *m[],
                      const struct fwd_packet packets[], unsigned n)
 {
+    struct worker_tx *tx = w->tx;
+    struct rte_mbuf **to = tx->frames + tx->count;
+    unsigned uplink = UINT_MAX;
+
     for (unsigned i = 0; i < n; i++) {
-        if (packets[i].verdict == FWD_FORWARD) {
-            resize(m[i], &packets[i]);
-            queue_frame(w, packets[i].uplink, m[i]);
-        } else if (packets[i].verdict == FWD_LOCAL) {
-            hand_over(w, m[i], packets[i].port);
+        const struct fwd_packet *p = &packets[i];
+
+        if (p->verdict == FWD_FORWARD) {
+            if (p->uplink != uplink) {
+                uplink = p->uplink;
+                tx->count = (uint16_t)(to - tx->frames);
+                tx = &w->tx[w->port_of[uplink]];
+                to = tx->frames + tx->count;
+            }
+            resize(m[i], p);
+            *to++ = m[i];
+        } else if (p->verdict == FWD_LOCAL) {
+            hand_over(w, m[i], p->port);
         } else {
             rte_pktmbuf_free(m[i]);
         }
     }
+    tx->count = (uint16_t)(to - tx->frames);
 }
 
 /* Sends the answers that were made; the buffers that were lent and not used stay in
