@@ -209,16 +209,25 @@ static inline uint32_t exact_mask4(__m256i same)
     return (uint32_t)_mm256_movemask_pd(_mm256_castsi256_pd(same));
 }
 
+/* The lower halves of all slots at once, in an order that exact_vni_place() undoes; the
+ * last is none. */
 static inline uint32_t exact_match_vni(const struct exact_bucket_vni *b, uint64_t key)
 {
-    __m256i mask = _mm256_set1_epi64x((int64_t)EXACT_VNI_KEY);
-    __m256i want = _mm256_set1_epi64x((int64_t)key);
-    __m256i low =
-        _mm256_cmpeq_epi64(_mm256_and_si256(exact_load4(b->slot), mask), want);
-    __m256i high =
-        _mm256_cmpeq_epi64(_mm256_and_si256(exact_load4(b->slot + 4), mask), want);
+    __m256 low = _mm256_castsi256_ps(exact_load4(b->slot));
+    __m256 high = _mm256_castsi256_ps(exact_load4(b->slot + 4));
+    __m256i keys =
+        _mm256_and_si256(_mm256_castps_si256(_mm256_shuffle_ps(low, high, 0x88)),
+                         _mm256_set1_epi32((int)EXACT_VNI_KEY));
+    __m256i same = _mm256_cmpeq_epi32(keys, _mm256_set1_epi32((int)key));
 
-    return exact_mask4(low) | (exact_mask4(high) << 4 & 0x70);
+    return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(same)) & 0x7f;
+}
+
+static inline unsigned exact_vni_place(uint32_t mask)
+{
+    static const uint8_t place[7] = { 0, 1, 4, 5, 2, 3, 6 };
+
+    return place[__builtin_ctz(mask)];
 }
 
 static inline uint32_t exact_match_v4(const struct exact_bucket_v4 *b, uint64_t key)
@@ -241,6 +250,11 @@ static inline uint32_t exact_match_vni(const struct exact_bucket_vni *b, uint64_
         mask |= (uint32_t)((slot & EXACT_VNI_KEY) == key) << i;
     }
     return mask;
+}
+
+static inline unsigned exact_vni_place(uint32_t mask)
+{
+    return (unsigned)__builtin_ctz(mask);
 }
 
 static inline uint32_t exact_match_v4(const struct exact_bucket_v4 *b, uint64_t key)
@@ -286,7 +300,7 @@ static inline int exact_scan_vni(const struct exact_bucket_vni *b, uint64_t key,
         return 0;
     }
     /* The slot may have been given to another key since. */
-    slot = atomic_load_explicit(&b->slot[__builtin_ctz(mask)], memory_order_acquire);
+    slot = atomic_load_explicit(&b->slot[exact_vni_place(mask)], memory_order_acquire);
     *ret = slot;
     return (slot & EXACT_VNI_KEY) == key ? slot != 0 : -1;
 }
@@ -300,7 +314,7 @@ static inline bool exact_scan_slot(const struct exact_bucket_vni *b, uint64_t ke
     if (!mask) {
         return false;
     }
-    *ret = atomic_load_explicit(&b->slot[__builtin_ctz(mask)], memory_order_acquire);
+    *ret = atomic_load_explicit(&b->slot[exact_vni_place(mask)], memory_order_acquire);
     return (*ret & EXACT_VNI_KEY) == key; /* of VNI 0, which has none, a free one: 0 */
 }
 

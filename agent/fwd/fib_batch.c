@@ -140,38 +140,16 @@ STAGE int vm_scan(const struct fib_lanes *l, unsigned k, const bool is_v6,
                  : exact_scan_v4(l->vm_bucket[k], l->hi[k], &hdr, ret_code);
 }
 
-/* The ends of the lists that a lane's slot leads to.  In registers: a store of a byte
- * may be one to anything, as far as the compiler knows. */
-struct ends {
-    unsigned line;
-    unsigned tree;
-};
-
-/* Takes a lane's slot: what it points to is asked for, and the lane sorted.  Then
- * VM-NC.
- */
+/* Takes a lane's slot: what it points to is asked for.  Then VM-NC. */
 STAGE void slot_take(const struct fib *f, const uint8_t *base, struct fib_lanes *l,
-                     unsigned k, uint64_t slot, struct ends *ends, const bool is_v6,
-                     const bool is_first)
+                     unsigned k, uint64_t slot, const bool is_v6)
 {
-    unsigned kind = slot_kind(slot);
-    unsigned is_tree = kind >> 1;
     const uint8_t *at = base + (uint64_t)slot_line(slot) * LINE_BYTES;
     uint64_t code = 0;
 
-    _Static_assert(LPM_LINE == 1 && LPM_TREE == 2 && LPM_WIDE == 3, "is_tree");
     l->slot[k] = slot;
     prefetch(at);
-    prefetch(at + is_tree * LINE_BYTES); /* the root behind the head */
-    l->line[ends->line] = (uint8_t)k;
-    l->tree[ends->tree] = (uint8_t)k;
-    if (__builtin_expect(kind == LPM_NONE || (is_first && !(slot & SLOT_KNOWN)), 0)) {
-        l->odd[l->odd_count++] = (uint8_t)k;
-        l->code[k] = NC_MISS;
-        return;
-    }
-    ends->line += is_tree ^ 1;
-    ends->tree += is_tree;
+    prefetch(at + slot_is_tree(slot) * LINE_BYTES); /* the root behind the head */
     if (__builtin_expect(vm_scan(l, k, is_v6, &code) <= 0, 0)) {
         const void *away = exact_away(vm_table(f, is_v6), vm_hash(f, l, k, is_v6));
 
@@ -182,13 +160,13 @@ STAGE void slot_take(const struct fib *f, const uint8_t *base, struct fib_lanes 
     l->code[k] = (uint32_t)code;
 }
 
-STAGE void step(const struct fib *f, struct fib_lanes *l, const bool is_v6,
-                const bool is_first)
+/* Nothing here waits for what another lane's lines say: a list's end that depends on
+ * each of them would. */
+STAGE void step(const struct fib *f, struct fib_lanes *l, const bool is_v6)
 {
     const uint8_t *base = f->lines.base;
-    struct ends ends = { 0, 0 };
 
-    l->odd_count = l->vni_second_count = l->vm_second_count = 0;
+    l->vni_second_count = l->vm_second_count = 0;
     for (unsigned k = 0, n = l->count; k < n; k++) {
         uint64_t slot;
 
@@ -196,31 +174,26 @@ STAGE void step(const struct fib *f, struct fib_lanes *l, const bool is_v6,
                                              slot_key(lane_vni(l, k, is_v6), is_v6),
                                              &slot),
                              1)) {
-            slot_take(f, base, l, k, slot, &ends, is_v6, is_first);
+            slot_take(f, base, l, k, slot, is_v6);
         } else {
             l->vni_bucket[k] = exact_away(&f->vni, vni_hash(f, l, k, is_v6));
             prefetch(l->vni_bucket[k]);
             l->vni_second[l->vni_second_count++] = (uint8_t)k;
         }
     }
-    l->line_count = ends.line;
-    l->tree_count = ends.tree;
 }
 
 void fib_batch_step(const struct fib *f, struct fib_batch *b)
 {
     b->seen = atomic_load_explicit(&f->changes, memory_order_acquire);
-    step(f, &b->v4, false, true);
-    step(f, &b->v6, true, true);
+    step(f, &b->v4, false);
+    step(f, &b->v6, true);
 }
 
 /* ---- end ---- */
 
-STAGE void vni_seconds(const struct fib *f, struct fib_lanes *l, const bool is_v6,
-                       const bool is_first)
+STAGE void vni_seconds(const struct fib *f, struct fib_lanes *l, const bool is_v6)
 {
-    struct ends ends = { l->line_count, l->tree_count };
-
     for (unsigned i = 0, n = l->vni_second_count; i < n; i++) {
         unsigned k = l->vni_second[i];
         uint32_t vni = lane_vni(l, k, is_v6);
@@ -229,10 +202,36 @@ STAGE void vni_seconds(const struct fib *f, struct fib_lanes *l, const bool is_v
         if (!exact_scan_slot(l->vni_bucket[k], slot_key(vni, is_v6), &slot)) {
             slot = slot_find(f, vni, is_v6); /* not there, or it moves */
         }
-        slot_take(f, f->lines.base, l, k, slot, &ends, is_v6, is_first);
+        slot_take(f, f->lines.base, l, k, slot, is_v6);
     }
-    l->line_count = ends.line;
-    l->tree_count = ends.tree;
+}
+
+/* Sorts the lanes by what their slots lead to. */
+STAGE void sort(struct fib_lanes *l, const bool is_first)
+{
+    /* In registers: a store of a byte may be one to anything, as far as the compiler
+     * knows. */
+    unsigned line = 0;
+    unsigned tree = 0;
+    unsigned odd = 0;
+
+    for (unsigned k = 0, n = l->count; k < n; k++) {
+        uint64_t slot = l->slot[k];
+        unsigned is_tree = slot_is_tree(slot);
+
+        l->line[line] = (uint8_t)k;
+        l->tree[tree] = (uint8_t)k;
+        if (__builtin_expect(
+                slot_kind(slot) == LPM_NONE || (is_first && !(slot & SLOT_KNOWN)), 0)) {
+            l->odd[odd++] = (uint8_t)k;
+            continue;
+        }
+        line += is_tree ^ 1;
+        tree += is_tree;
+    }
+    l->line_count = line;
+    l->tree_count = tree;
+    l->odd_count = odd;
 }
 
 STAGE void vm_seconds(const struct fib *f, struct fib_lanes *l, const bool is_v6)
@@ -420,8 +419,10 @@ STAGE void end(struct run *r, struct fib_lanes *v4, struct fib_lanes *v6,
     struct walk w4;
     struct walk w6;
 
-    vni_seconds(r->f, v4, false, mode != TO_QUERY_AGAIN);
-    vni_seconds(r->f, v6, true, mode != TO_QUERY_AGAIN);
+    vni_seconds(r->f, v4, false);
+    vni_seconds(r->f, v6, true);
+    sort(v4, mode != TO_QUERY_AGAIN);
+    sort(v6, mode != TO_QUERY_AGAIN);
     walk_begin(r->f, v4, &w4);
     walk_begin(r->f, v6, &w6);
     vm_seconds(r->f, v4, false);
@@ -457,8 +458,8 @@ static void follow_peers(struct run *r)
         r->peer_count = 0;
         begin(r->f, &v4, false);
         begin(r->f, &v6, true);
-        step(r->f, &v4, false, false);
-        step(r->f, &v6, true, false);
+        step(r->f, &v4, false);
+        step(r->f, &v6, true);
         end(r, &v4, &v6, TO_QUERY_AGAIN);
     }
 }

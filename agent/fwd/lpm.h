@@ -58,6 +58,12 @@ static inline unsigned slot_kind(uint64_t slot)
     return (slot >> SLOT_KIND_SHIFT) & 3;
 }
 
+static inline unsigned slot_is_tree(uint64_t slot)
+{
+    _Static_assert(LPM_LINE == 1 && LPM_TREE == 2 && LPM_WIDE == 3, "the upper bit");
+    return (slot >> (SLOT_KIND_SHIFT + 1)) & 1;
+}
+
 static inline uint32_t slot_line(uint64_t slot)
 {
     return (uint32_t)(slot >> 32);
