@@ -514,7 +514,7 @@ void rest_get_forecast(struct rest_request *r)
         double mark = (double)l->capacity * marks.safe_bp / LEVEL_FULL_BP;
         struct forecast f;
 
-        if (forecast_series(h, s->name, l->resource, mark, 0, &f)) {
+        if (forecast_series(h, s->name, l->resource, 0, mark, 0, &f)) {
             json_array_append_new(items, forecast_json(l, &marks, &f));
         }
     }

@@ -6,10 +6,9 @@
  *   rest_reply.c    answers: JSON, problem details
  *   rest_command.c  commands, waits, merge patches
  *   rest_json.c     objects as JSON; rest_batch.c: entries as JSON
- *   rest_health.c, rest_objects.c, rest_operations.c, rest_policy.c, rest_suggest.c,
- *   rest_tenants.c,
- *   rest_status.c: handlers
- *   rest_routes.c   the table of the API
+ *   rest_festivals.c, rest_health.c, rest_objects.c, rest_operations.c, rest_policy.c,
+ * rest_suggest.c, rest_tenants.c, rest_status.c: handlers rest_routes.c   the table of
+ * the API
  */
 #pragma once
 
@@ -258,6 +257,11 @@ void rest_ack_alarm(struct rest_request *r);
 void rest_get_usage(struct rest_request *r);
 void rest_get_history(struct rest_request *r);
 void rest_get_forecast(struct rest_request *r);
+void rest_list_festivals(struct rest_request *r);
+void rest_get_festival(struct rest_request *r);
+void rest_put_festival(struct rest_request *r);
+void rest_patch_festival(struct rest_request *r);
+void rest_delete_festival(struct rest_request *r);
 void rest_post_entries(struct rest_request *r);
 void rest_move_tenant(struct rest_request *r);
 void rest_list_operations(struct rest_request *r);

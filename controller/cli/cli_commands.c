@@ -3,12 +3,12 @@
 
 #include <stddef.h>
 
-static const char *const kinds[] = { "region",  "policy", "clusters", "nodes",
-                                     "tenants", "routes", "vms",      "acl",
-                                     "meter",   "levels", "alarms",   "operations",
-                                     NULL };
-static const char *const deletable[] = { "cluster", "node", "tenant", "route",
-                                         "vm",      "acl",  "meter",  NULL };
+static const char *const kinds[] = { "region",     "policy", "clusters", "nodes",
+                                     "tenants",    "routes", "vms",      "acl",
+                                     "meter",      "levels", "alarms",   "festivals",
+                                     "operations", NULL };
+static const char *const deletable[] = { "cluster", "node",  "tenant",   "route", "vm",
+                                         "acl",     "meter", "festival", NULL };
 static const char *const describable[] = { "region", "policy",    "cluster", "node",
                                            "tenant", "route",     "vm",      "acl",
                                            "meter",  "operation", NULL };
@@ -110,7 +110,8 @@ const struct cli_command cli_commands[] = {
       "  xgwctl get nodes -o yaml | sed s/9000/1500/ | xgwctl apply -f -\n",
       cmd_apply },
     { "get",
-      "region|policy|clusters|nodes|tenants|routes|vms|acl|meter|levels|alarms|"
+      "region|policy|clusters|nodes|tenants|routes|vms|acl|meter|levels|festivals|"
+      "alarms|"
       "operations [KEY…]",
       "Show objects, or one of them.", 1, 3, kinds, get_options,
       "  xgwctl get nodes\n"
@@ -125,7 +126,7 @@ const struct cli_command cli_commands[] = {
       "  xgwctl describe cluster x86-1\n"
       "  xgwctl describe tenant 100\n",
       cmd_describe },
-    { "delete", "cluster|node|tenant|route|vm|acl|meter KEY…",
+    { "delete", "cluster|node|tenant|route|vm|acl|meter|festival KEY…",
       "Delete an object; one that is not there is no failure.", 2, 3, deletable,
       delete_options,
       "  xgwctl delete vm 100 10.0.0.5\n"

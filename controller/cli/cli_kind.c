@@ -29,7 +29,10 @@ static const char *const meter_fields[] = { "vni",        "committed_bps",
                                             "peak_bps",   "committed_burst",
                                             "peak_burst", NULL };
 
-static const char *const levels_fields[] = { "x86", "xgw-h", NULL };
+static const char *const festival_fields[] = {
+    "name", "starts", "ends", "growth_percent", "levels", "tenants", NULL
+};
+static const char *const levels_fields[] = { "x86", "xgw-h", "lb", NULL };
 
 static const char *const levels_answers[] = { "revision", NULL };
 static const char *const policy_answers[] = { "pending", "revision", NULL };
@@ -84,6 +87,19 @@ static const struct cli_column levels_columns[] = {
     { "CRITICAL", "xgw-h.critical" },
     { "CLEAR", "xgw-h.clear" },
     { "DROP RATE", "xgw-h.drop_rate" },
+    { NULL, NULL },
+};
+
+static const struct cli_column festival_columns[] = {
+    { "NAME", "name" },
+    { "STATE", "status.state" },
+    { "STARTS", "starts" },
+    { "ENDS", "ends" },
+    { "GROWTH %", "growth_percent" },
+    { "EXPECTED %", "status.outlook.percent" },
+    { "OF", "status.outlook.resource" },
+    { "FITS", "status.outlook.fits" },
+    { "TENANTS", "tenants" },
     { NULL, NULL },
 };
 
@@ -242,6 +258,15 @@ const struct cli_kind cli_kinds[CLI_KINDS] = {
       levels_fields,
       levels_answers,
       levels_columns,
+      { NULL, NULL } },
+    { "festival",
+      "festivals",
+      1,
+      0,
+      "[NAME]",
+      festival_fields,
+      object_answers,
+      festival_columns,
       { NULL, NULL } },
     { "operation",
       "operations",

@@ -19,10 +19,11 @@ static const struct cli_kind *read_kind(const struct cli *cli, unsigned min_keys
     unsigned keys = cli->arg_count - 1;
 
     if (!kind) {
-        *ret_code = cli_usage(cli,
-                              "'%s': not region, policy, clusters, nodes, tenants, "
-                              "routes, vms, acl, meter, levels, alarms or operations",
-                              cli->args[0]);
+        *ret_code = cli_usage(
+            cli,
+            "'%s': not region, policy, clusters, nodes, tenants, "
+            "routes, vms, acl, meter, levels, festivals, alarms or operations",
+            cli->args[0]);
     } else if (keys < min_keys || keys > kind->key_count) {
         *ret_code = cli_usage(cli, "%s takes: %s", kind->plural,
                               kind->key_count ? kind->keys : "no name");

@@ -212,6 +212,15 @@ static bool foreign_object(const struct store_kv *kv, struct object_change *ret)
         return !level_settings_unpack(kv->value->data, kv->value->len, &ret->levels,
                                       &err);
     }
+    if (strncmp(text, "/o/festival/", 12) == 0) {
+        ret->kind = kv->value ? COMMAND_PUT_FESTIVAL : COMMAND_DELETE_FESTIVAL;
+        if (kv->value) {
+            return !festival_unpack(kv->value->data, kv->value->len, &ret->festival,
+                                    &err);
+        }
+        memcpy(ret->name, name, strnlen(name, sizeof(ret->name) - 1));
+        return true;
+    }
     if (strncmp(text, "/o/cluster/", 11) == 0) {
         ret->kind = kv->value ? COMMAND_PUT_CLUSTER : COMMAND_DELETE_CLUSTER;
         if (kv->value) {

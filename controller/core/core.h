@@ -24,6 +24,7 @@
 #include "controller/placement/placement.h"
 #include "controller/store/store.h"
 #include "proto/model/agent_msg.h"
+#include "proto/model/festival.h"
 #include "proto/model/object.h"
 
 struct core;
@@ -60,14 +61,16 @@ enum command_kind {
     COMMAND_PUT_NODE,
     COMMAND_DELETE_NODE,
     COMMAND_PUT_POLICY,
-    COMMAND_PUT_LEVELS, /* settings of water levels */
-    COMMAND_MOVE,       /* begins one; the reply names the operation */
-    COMMAND_CANCEL,     /* an operation, where it can still be taken back */
-    COMMAND_STEP,       /* the core's own: an operation's next step */
-    COMMAND_FORGET,     /* the core's own: of an old operation */
-    COMMAND_WAIT,       /* answer when `wait.revision` is applied */
-    COMMAND_SUGGEST,    /* answer when the advice of suggest.h is made */
-    COMMAND_ACK,        /* acknowledge the alarm `alarm_id`; nothing is stored */
+    COMMAND_PUT_LEVELS,   /* settings of water levels */
+    COMMAND_PUT_FESTIVAL, /* refused when its load would not fit, unless confirmed */
+    COMMAND_DELETE_FESTIVAL,
+    COMMAND_MOVE,    /* begins one; the reply names the operation */
+    COMMAND_CANCEL,  /* an operation, where it can still be taken back */
+    COMMAND_STEP,    /* the core's own: an operation's next step */
+    COMMAND_FORGET,  /* the core's own: of an old operation */
+    COMMAND_WAIT,    /* answer when `wait.revision` is applied */
+    COMMAND_SUGGEST, /* answer when the advice of suggest.h is made */
+    COMMAND_ACK,     /* acknowledge the alarm `alarm_id`; nothing is stored */
 };
 
 struct command {
@@ -94,6 +97,7 @@ struct command {
         struct cluster cluster;
         struct node node;
         struct level_settings levels;
+        struct festival festival;
         uint64_t alarm_id;
         char name[64]; /* deletes; the operation of CANCEL */
         struct {
@@ -290,6 +294,9 @@ enum rc core_node_status(const struct core *c, const char *node,
 /* Levels, alarms, history (controller/health/health.h). */
 const struct health *core_health(const struct core *c);
 const struct level_settings *core_levels(const struct core *c);
+/* In name order; null behind the last. */
+const struct festival *core_festival_at(const struct core *c, uint32_t index);
+const struct festival *core_festival_find(const struct core *c, const char *name);
 /* Takes the history that was read from files; only what the shell keeps is kept. */
 void core_set_history(struct core *c, struct history *history);
 

@@ -73,7 +73,10 @@ struct objects {
     struct policy policy; /* all zero: the default */
     uint64_t policy_revision;
     struct level_settings levels;
-    uint64_t levels_revision; /* 0: the default */
+    uint64_t levels_revision;   /* 0: the default */
+    struct festival *festivals; /* sorted by name */
+    uint64_t *festival_revisions;
+    uint32_t festival_count;
     struct cluster *clusters; /* sorted by name */
     uint64_t *cluster_revisions;
     uint32_t cluster_count;
@@ -97,6 +100,7 @@ struct object_change {
         struct node node;
         struct operation *operation; /* owned */
         struct level_settings levels;
+        struct festival festival;
         char name[64];
     };
 };
@@ -106,6 +110,7 @@ void objects_fini(struct objects *o);
 bool objects_copy(const struct objects *from, struct objects *ret);
 const struct cluster *objects_cluster(const struct objects *o, const char *name);
 const struct node *objects_node(const struct objects *o, const char *name);
+const struct festival *objects_festival(const struct objects *o, const char *name);
 uint64_t objects_revision(const struct objects *o, const char *kind, const char *name);
 /* False: no memory. */
 bool objects_apply(struct objects *o, const struct object_change *ch,
@@ -611,6 +616,7 @@ struct session {
     struct group *group;
     struct sync *sync;
     struct blob *config;
+    uint32_t telemetry_ms; /* as it was told */
     uint64_t hello_id;
     uint64_t opened_ms;
     uint64_t asked_ms; /* when an answer became due; 0: none is */
@@ -659,6 +665,13 @@ void watch_blind(struct core *c, uint32_t lost, uint32_t known);
 void watch_ack(struct core *c, const struct command *cmd);
 void watch_tick(struct core *c);
 uint64_t watch_wake(const struct core *c);
+
+/* ---- festivals.c ---- */
+
+enum rc festival_evaluate(const struct core *c, const struct command *cmd,
+                          struct err *err);
+void festivals_tick(struct core *c);
+bool festivals_are_open(const struct core *c); /* one has yet to end */
 
 /* ---- waits.c ---- */
 
@@ -740,6 +753,9 @@ struct core {
     bool suspects_itself; /* more than half of the nodes are lost */
     struct health *health;
     uint64_t watch_ms; /* of the next look at it */
+    uint32_t festivals_active;
+    uint64_t festival_look_ms;
+    uint64_t festival_retry_ms;
     struct session *sessions;
     struct session *pump_next;
     bool pump_is_idle;

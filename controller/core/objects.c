@@ -2,12 +2,13 @@
 #include "controller/core/core_internal.h"
 
 static const char *const kinds[] = {
-    [COMMAND_PUT_REGION] = "region",      [COMMAND_PUT_CLUSTER] = "cluster",
-    [COMMAND_DELETE_CLUSTER] = "cluster", [COMMAND_PUT_NODE] = "node",
-    [COMMAND_DELETE_NODE] = "node",       [COMMAND_PUT_POLICY] = "policy",
-    [COMMAND_MOVE] = "operation",         [COMMAND_CANCEL] = "operation",
-    [COMMAND_STEP] = "operation",         [COMMAND_FORGET] = "operation",
-    [COMMAND_PUT_LEVELS] = "levels",
+    [COMMAND_PUT_REGION] = "region",        [COMMAND_PUT_CLUSTER] = "cluster",
+    [COMMAND_DELETE_CLUSTER] = "cluster",   [COMMAND_PUT_NODE] = "node",
+    [COMMAND_DELETE_NODE] = "node",         [COMMAND_PUT_POLICY] = "policy",
+    [COMMAND_MOVE] = "operation",           [COMMAND_CANCEL] = "operation",
+    [COMMAND_STEP] = "operation",           [COMMAND_FORGET] = "operation",
+    [COMMAND_PUT_LEVELS] = "levels",        [COMMAND_PUT_FESTIVAL] = "festival",
+    [COMMAND_DELETE_FESTIVAL] = "festival",
 };
 
 const char *object_kind(enum command_kind kind)
@@ -26,6 +27,9 @@ const char *object_change_name(const struct object_change *ch)
     case COMMAND_CANCEL:
     case COMMAND_STEP:
         return ch->operation->id;
+    case COMMAND_PUT_FESTIVAL:
+        return ch->festival.name;
+    case COMMAND_DELETE_FESTIVAL:
     case COMMAND_DELETE_CLUSTER:
     case COMMAND_DELETE_NODE:
     case COMMAND_FORGET:
@@ -54,6 +58,8 @@ void objects_fini(struct objects *o)
     free(o->cluster_revisions);
     free(o->nodes);
     free(o->node_revisions);
+    free(o->festivals);
+    free(o->festival_revisions);
     free(o->operations);
     free(o->operation_revisions);
     map_fini(&o->moves);
@@ -78,11 +84,14 @@ bool objects_copy(const struct objects *from, struct objects *ret)
     o.cluster_revisions = copy_array(from->cluster_revisions, o.cluster_count, 8);
     o.nodes = copy_array(from->nodes, o.node_count, sizeof(*o.nodes));
     o.node_revisions = copy_array(from->node_revisions, o.node_count, 8);
+    o.festivals = copy_array(from->festivals, o.festival_count, sizeof(*o.festivals));
+    o.festival_revisions = copy_array(from->festival_revisions, o.festival_count, 8);
     o.operations =
         copy_array(from->operations, o.operation_count, sizeof(*o.operations));
     o.operation_revisions = copy_array(from->operation_revisions, o.operation_count, 8);
     if (!o.clusters || !o.cluster_revisions || !o.nodes || !o.node_revisions ||
-        !o.operations || !o.operation_revisions || !map_copy(&from->moves, &o.moves)) {
+        !o.festivals || !o.festival_revisions || !o.operations ||
+        !o.operation_revisions || !map_copy(&from->moves, &o.moves)) {
         objects_fini(&o);
         return false;
     }
@@ -91,7 +100,8 @@ bool objects_copy(const struct objects *from, struct objects *ret)
 }
 
 static_assert(offsetof(struct cluster, name) == 0 && offsetof(struct node, name) == 0 &&
-                  offsetof(struct operation, id) == 0,
+                  offsetof(struct operation, id) == 0 &&
+                  offsetof(struct festival, name) == 0,
               "an object begins with its name");
 
 static const char *object_name(const void *object)
@@ -136,6 +146,19 @@ static uint32_t operation_search(const struct objects *o, const char *id, bool *
     return search(o->operations, o->operation_count, sizeof(*o->operations), id, found);
 }
 
+static uint32_t festival_search(const struct objects *o, const char *name, bool *found)
+{
+    return search(o->festivals, o->festival_count, sizeof(*o->festivals), name, found);
+}
+
+const struct festival *objects_festival(const struct objects *o, const char *name)
+{
+    bool found;
+    uint32_t at = festival_search(o, name, &found);
+
+    return found ? &o->festivals[at] : NULL;
+}
+
 const struct operation *objects_operation(const struct objects *o, const char *id)
 {
     bool found;
@@ -157,6 +180,10 @@ uint64_t objects_revision(const struct objects *o, const char *kind, const char 
     }
     if (strcmp(kind, "levels") == 0) {
         return o->levels_revision;
+    }
+    if (strcmp(kind, "festival") == 0) {
+        at = festival_search(o, name, &found);
+        return found ? o->festival_revisions[at] : 0;
     }
     if (strcmp(kind, "cluster") == 0) {
         at = cluster_search(o, name, &found);
@@ -229,6 +256,15 @@ bool objects_apply(struct objects *o, const struct object_change *ch, uint64_t r
     case COMMAND_PUT_LEVELS:
         o->levels = ch->levels;
         o->levels_revision = revision;
+        break;
+    case COMMAND_PUT_FESTIVAL:
+    case COMMAND_DELETE_FESTIVAL:
+        array = o->festivals;
+        done = array_apply(&array, &o->festival_revisions, &o->festival_count,
+                           sizeof(*o->festivals), object_change_name(ch),
+                           ch->kind == COMMAND_PUT_FESTIVAL ? &ch->festival : NULL,
+                           revision);
+        o->festivals = array;
         break;
     case COMMAND_PUT_CLUSTER:
     case COMMAND_DELETE_CLUSTER:
@@ -421,6 +457,7 @@ static void pack_object(const struct core *c, const struct object_change *ch,
                         bool is_old, struct buf *to)
 {
     const struct objects *o = &c->tip_objects;
+    const struct festival *festival;
     const struct cluster *cluster;
     const struct node *node;
 
@@ -435,6 +472,12 @@ static void pack_object(const struct core *c, const struct object_change *ch,
         break;
     case COMMAND_PUT_LEVELS:
         level_settings_pack(is_old ? &o->levels : &ch->levels, to);
+        break;
+    case COMMAND_PUT_FESTIVAL:
+        festival = is_old ? objects_festival(o, ch->festival.name) : &ch->festival;
+        if (festival) {
+            festival_pack(festival, to);
+        }
         break;
     case COMMAND_PUT_CLUSTER:
         cluster = is_old ? objects_cluster(o, ch->cluster.name) : &ch->cluster;
@@ -508,6 +551,9 @@ static enum rc check_object(struct core *c, const struct command *cmd,
     case COMMAND_PUT_LEVELS:
         ret->levels = cmd->levels;
         return level_settings_check(&cmd->levels, err);
+    case COMMAND_PUT_FESTIVAL:
+        ret->festival = cmd->festival;
+        return festival_evaluate(c, cmd, err);
     case COMMAND_PUT_CLUSTER:
         ret->cluster = cmd->cluster;
         return check_cluster(c, &cmd->cluster, err);
@@ -528,8 +574,9 @@ enum rc object_evaluate(struct core *c, const struct command *cmd,
                         bool *ret_same, struct err *err)
 {
     struct object_change ch = { .kind = cmd->kind };
-    bool is_delete =
-        cmd->kind == COMMAND_DELETE_CLUSTER || cmd->kind == COMMAND_DELETE_NODE;
+    bool is_delete = cmd->kind == COMMAND_DELETE_CLUSTER ||
+                     cmd->kind == COMMAND_DELETE_NODE ||
+                     cmd->kind == COMMAND_DELETE_FESTIVAL;
     uint64_t have;
     enum rc rc = check_object(c, cmd, &ch, err);
 
@@ -575,6 +622,9 @@ enum rc object_load(struct core *c, const struct store_kv *kv, struct err *err)
     } else if (strcmp(text, "/o/levels") == 0) {
         ch.kind = COMMAND_PUT_LEVELS;
         rc = level_settings_unpack(v->data, v->len, &ch.levels, err);
+    } else if (strncmp(text, "/o/festival/", 12) == 0) {
+        ch.kind = COMMAND_PUT_FESTIVAL;
+        rc = festival_unpack(v->data, v->len, &ch.festival, err);
     } else if (strncmp(text, "/o/cluster/", 11) == 0) {
         ch.kind = COMMAND_PUT_CLUSTER;
         rc = cluster_unpack(v->data, v->len, &ch.cluster, err);

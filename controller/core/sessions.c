@@ -125,6 +125,7 @@ static void send_assign(struct core *c, struct session *s)
     memcpy(a->group, s->group->name, sizeof(a->group));
     a->beat_ms = c->config.beat_ms;
     a->telemetry_ms = watch_telemetry_ms(c);
+    s->telemetry_ms = a->telemetry_ms;
     a->config = blob_ref(s->config);
     a->hello_id = s->hello_id;
 }
@@ -356,7 +357,7 @@ void sessions_objects_changed(struct core *c)
             continue;
         }
         config = make_config(c, node);
-        if (same_blob(config, s->config)) {
+        if (same_blob(config, s->config) && s->telemetry_ms == watch_telemetry_ms(c)) {
             blob_unref(config);
             continue;
         }

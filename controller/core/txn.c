@@ -50,6 +50,8 @@ static enum rc add_audit(struct core *c, struct store_txn *txn, const struct pen
         [COMMAND_STEP] = "operation step",
         [COMMAND_FORGET] = "forget operation",
         [COMMAND_PUT_LEVELS] = "put levels",
+        [COMMAND_PUT_FESTIVAL] = "put festival",
+        [COMMAND_DELETE_FESTIVAL] = "delete festival",
     };
 
     memcpy(a.what, verbs[cmd->kind], strlen(verbs[cmd->kind]));

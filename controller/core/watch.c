@@ -38,6 +38,8 @@ void core_set_history(struct core *c, struct history *history)
 
 void watch_objects(struct core *c)
 {
+    c->watch_ms = c->now_ms;
+    c->festival_look_ms = c->now_ms;
     health_set_levels(c->health, &c->objects.levels);
     for (uint32_t i = 0; i < c->objects.node_count; i++) {
         const struct node *n = &c->objects.nodes[i];
@@ -168,6 +170,7 @@ void watch_tick(struct core *c)
         return;
     }
     look_at_devices(c);
+    festivals_tick(c);
     health_tick(c->health, now_s(c));
     take_events(c);
     c->watch_ms = c->now_ms + WATCH_MS;
@@ -176,8 +179,8 @@ void watch_tick(struct core *c)
 /* Once a second while there is anything to look at. */
 uint64_t watch_wake(const struct core *c)
 {
-    bool is_busy =
-        c->device_count > 0 || health_next_s(c->health, now_s(c)) != UINT64_MAX;
+    bool is_busy = c->device_count > 0 || festivals_are_open(c) ||
+                   health_next_s(c->health, now_s(c)) != UINT64_MAX;
 
     return c->phase == PHASE_SERVING && is_busy ? c->watch_ms : UINT64_MAX;
 }

@@ -117,7 +117,8 @@ static bool collect(void *arg, const struct history_point *p)
 }
 
 bool forecast_series(const struct history *h, const char *subject, const char *resource,
-                     double level, double reserved, struct forecast *ret)
+                     uint64_t from_s, double level, double reserved,
+                     struct forecast *ret)
 {
     struct collected c = { malloc(FORECAST_POINTS * sizeof(*c.at)), 0 };
     bool done = false;
@@ -125,10 +126,11 @@ bool forecast_series(const struct history *h, const char *subject, const char *r
     if (!c.at) {
         return false;
     }
-    history_read(h, subject, resource, HISTORY_HOURS, 0, UINT64_MAX, collect, &c);
+    history_read(h, subject, resource, HISTORY_HOURS, from_s, UINT64_MAX, collect, &c);
     if (c.seen < FORECAST_HOURS) {
         c.seen = 0;
-        history_read(h, subject, resource, HISTORY_MINUTES, 0, UINT64_MAX, collect, &c);
+        history_read(h, subject, resource, HISTORY_MINUTES, from_s, UINT64_MAX, collect,
+                     &c);
     }
     done = forecast_make(c.at, c.seen < FORECAST_POINTS ? c.seen : FORECAST_POINTS,
                          level, reserved, ret);

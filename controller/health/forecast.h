@@ -26,9 +26,11 @@ struct forecast {
 bool forecast_make(const struct growth_point *points, size_t count, double level,
                    double reserved, struct forecast *ret);
 
-/* Of the means of a series' hours; of its minutes where there are fewer than
- * FORECAST_HOURS of them.  At most FORECAST_POINTS of the newest points are taken. */
+/* Of the means of a series' hours since `from_s`; of its minutes where there are fewer
+ * than FORECAST_HOURS of them.  At most FORECAST_POINTS of the newest points are taken.
+ */
 #define FORECAST_HOURS  24
 #define FORECAST_POINTS 8784
 bool forecast_series(const struct history *h, const char *subject, const char *resource,
-                     double level, double reserved, struct forecast *ret);
+                     uint64_t from_s, double level, double reserved,
+                     struct forecast *ret);

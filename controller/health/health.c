@@ -1,6 +1,7 @@
 #include "controller/health/health.h"
 
 #include "controller/health/loss.h"
+#include "controller/health/outlook.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -284,6 +285,23 @@ void health_blind(struct health *h, uint64_t now_s, bool is_blind, uint32_t lost
           "%u of %u nodes are out of sight at once: the controller suspects itself and "
           "changes no routes",
           lost, known);
+}
+
+void health_festival(struct health *h, uint64_t now_s, const char *festival,
+                     uint32_t critical_bp, const struct outlook *o)
+{
+    char subject[SUBJECT_MAX + 1];
+
+    snprintf(subject, sizeof(subject), "festival/%s", festival);
+    if (o->fits) {
+        alarms_clear(h->alarms, now_s, ALARM_FESTIVAL, subject);
+        return;
+    }
+    raise(h, now_s,
+          (struct alarm_report){ ALARM_FESTIVAL, ALARM_WARNING, subject, o->percent,
+                                 critical_bp / 100.0, NULL },
+          "festival %s does not fit: %s of %s would be at %.1f %%", festival,
+          o->resource, o->subject, o->percent);
 }
 
 /* ---- levels ---- */

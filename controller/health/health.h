@@ -18,8 +18,9 @@
 #include "controller/health/history.h"
 #include "proto/model/telemetry.h"
 
-#define HEALTH_OUT_OF_SYNC_S 300 /* guess: a full download of 2 M entries takes 10 s   \
-                                  */
+#define HEALTH_OUT_OF_SYNC_S                                                           \
+    300 /* guess: a full download of 2 M entries takes 10 s                            \
+         */
 #define HEALTH_LOSS_WINDOW_S 60
 #define HEALTH_LOSS_LEAST    10  /* packets: fewer are chance, whatever their share */
 #define HEALTH_STALE_S       120 /* a level that nobody measured for so long goes */
@@ -54,6 +55,10 @@ void health_node_sync(struct health *h, uint64_t now_s, const char *node, bool i
 /* Most nodes are out of sight at once, or no more. */
 void health_blind(struct health *h, uint64_t now_s, bool is_blind, uint32_t lost,
                   uint32_t known);
+struct outlook;
+/* What a planned festival's load would come to; fits: nothing is wrong. */
+void health_festival(struct health *h, uint64_t now_s, const char *festival,
+                     uint32_t critical_bp, const struct outlook *o);
 /* Once a second at most; at the latest when health_next_s() says. */
 void health_tick(struct health *h, uint64_t now_s);
 uint64_t health_next_s(const struct health *h, uint64_t now_s); /* UINT64_MAX: never */

@@ -1,4 +1,5 @@
 /* An object that is taken packs to the bytes it came from. */
+#include "proto/model/festival.h"
 #include "proto/model/object.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -9,6 +10,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static struct node node;
     static struct device_config device;
     static struct policy policy;
+    struct level_settings levels;
+    struct festival festival;
     struct buf packed = BUF_INIT;
     struct err err = { 0 };
 
@@ -22,6 +25,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         device_config_pack(&device, &packed);
     } else if (policy_unpack(data, size, &policy, &err) == RC_OK) {
         policy_pack(&policy, &packed);
+    } else if (level_settings_unpack(data, size, &levels, &err) == RC_OK) {
+        level_settings_pack(&levels, &packed);
+    } else if (festival_unpack(data, size, &festival, &err) == RC_OK) {
+        festival_pack(&festival, &packed);
     } else {
         FUZZ_CLAIM(err.code != RC_OK && err.msg[0] && err.rule[0]);
         return 0;

@@ -13,6 +13,7 @@ import os
 import pathlib
 import queue
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,7 @@ import urllib.request
 
 import grpc
 import jsonschema
+import xxhash
 import yaml
 
 from controller_rig import ROOT, Controller, check_metrics, free_port
@@ -30,7 +32,7 @@ from controller_rig import ROOT, Controller, check_metrics, free_port
 PROGRAM = XGWCTL = None
 PAGE = yaml.safe_load((ROOT / "proto/api/openapi.yaml").read_text())
 LOAD, TABLE, FIGURE = 2, 1, 3
-TABLES = 6  # of proto/model/entry.h, tenant included
+TABLES = 7  # of proto/model/entry.h, tenant included
 
 
 def load_agent_proto(folder):
@@ -50,6 +52,29 @@ def until(claim, seconds=60, what="it did not come to pass"):
             return value
         time.sleep(0.05)
     raise AssertionError(what)
+
+
+def varint(v):
+    out = b""
+    while v >= 0x80:
+        out += bytes([v & 0x7f | 0x80])
+        v >>= 7
+    return out + bytes([v])
+
+
+def history_chunk(tier, subject, resource, points):
+    """A chunk of a history file, from the words of history_store.c and history_block.h;
+    points: (time, least, mean, greatest), packed in their longest form."""
+    block, last_t, last_mean = b"", 0, 0
+    for t, low, mean, high in points:
+        delta = mean - last_mean
+        block += (b"\x03" + varint(t - last_t) + varint(mean - low) + varint(high - mean) +
+                  varint(delta * 2 if delta >= 0 else -delta * 2 - 1))
+        last_t, last_mean = t, mean
+    name = b"".join(bytes([len(x)]) + x.encode() for x in (subject, resource))
+    payload = bytes([tier]) + name + struct.pack(
+        ">QQII", points[0][0], points[-1][0], len(points), len(block)) + block
+    return struct.pack(">IQ", len(payload), xxhash.xxh3_64_intdigest(payload)) + payload
 
 
 class Agent:
@@ -142,11 +167,26 @@ class Health(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.mkdtemp(prefix="xgw-health-")
         cls.am = Alertmanager(cls.folder)
+        cls.write_history()
         cls.c = Controller(PROGRAM, cls.folder, extra=(
             "--alertmanager", f"http://127.0.0.1:{cls.am.port}", "--alert-resend", "1s")).start()
         cls.ok("PUT", "/v1/clusters/k", {"vip_v4": "172.31.0.1"})
         for i in (1, 2, 3):
             cls.ok("PUT", f"/v1/nodes/gw-{i}", {"cluster": "k", "vtep_v4": f"172.31.0.1{i}"})
+
+    @classmethod
+    def write_history(cls):
+        """Twenty days of hours, one more each hour, and files that are broken."""
+        folder = pathlib.Path(cls.folder) / "region.db.history"
+        folder.mkdir()
+        cls.first = int(time.time()) // 86400 * 86400 - 20 * 86400
+        chunks = [history_chunk(2, "cluster/k", "table.vxlan_route", [
+            (cls.first + (24 * day + hour) * 3600, *([24 * day + hour] * 3))
+            for hour in range(24)]) for day in range(20)]
+        whole = b"xgwhist1" + b"".join(chunks)
+        (folder / f"hours-{cls.first}.xgwh").write_bytes(whole)
+        (folder / f"minutes-{int(time.time())}.xgwh").write_bytes(whole[:-5])
+        (folder / f"seconds-{int(time.time())}.xgwh").write_bytes(b"what is this")
 
     @classmethod
     def tearDownClass(cls):
@@ -183,6 +223,27 @@ class Health(unittest.TestCase):
                           ("", "memory", LOAD, 10**9, 4 * 10**9)])
             return key in self.alarms()
         return said
+
+    def test_0_history_is_read_at_the_start_and_a_damaged_file_is_told(self):
+        query = (f"/v1/history?subject=cluster/k&resource=table.vxlan_route&from={self.first}"
+                 "&resolution=hours")
+        points = until(lambda: self.ok("GET", query)["points"], what="no history")
+        self.assertEqual(points, [[self.first + i * 3600, i, i, i] for i in range(480)])
+        log = self.c.log()
+        self.assertIn("it ends within the chunk at byte", log)
+        self.assertIn("it does not begin with xgwhist1", log)
+        # 480 of 1,000 are used after 480 hours: 800 are after 800.
+        agent = Agent(self.c, "gw-1")
+
+        def forecast():
+            agent.report([("", "table.vxlan_route", TABLE, 480, 1000)])
+            return self.ok("GET", "/v1/clusters/k/forecast")["items"]
+        f = until(forecast, what="no forecast")[0]
+        agent.leave()
+        date = time.strftime("%Y-%m-%d", time.gmtime(self.first + 800 * 3600))
+        self.assertEqual((f["when"], f["date"], f["mark"]), ("later", date, 80))
+        self.assertAlmostEqual(f["per_day_percent"], 2.4)
+        self.assertEqual((f["earliest"], f["latest"]), (date, date))
 
     def test_1_levels_alarms_metrics_and_the_command_line(self):
         agent = Agent(self.c, "gw-1")
@@ -271,6 +332,29 @@ class Health(unittest.TestCase):
         back = Agent(self.c, "gw-3")
         until(lambda: self.ok("GET", "/v1/nodes/gw-3")["status"]["state"] == "online")
         back.leave()
+
+    def test_5_a_festival_raises_the_levels_and_takes_its_tenants_along(self):
+        agent = Agent(self.c, "gw-1")
+        until(lambda: self.ok("GET", "/v1/nodes/gw-1")["status"]["state"] == "online")
+        self.ok("PUT", "/v1/levels", {})
+        self.ok("PUT", "/v1/tenants/900", {"cluster": "k", "name": "sale"})
+        now = int(time.time())
+        window = {"starts": now, "ends": now + 5, "growth_percent": 300, "tenants": [900]}
+        a = until(lambda: (self.report(agent, 50, ("none", ""))(), self.c.request(
+            "PUT", "/v1/festivals/f1", window))[1].status == 409 and self.c.request(
+                "PUT", "/v1/festivals/f1", window), what="150 % fits")
+        self.assertEqual((a.json["rule"], a.json["field"]),
+                         ("festival_does_not_fit", "growth_percent"))
+        self.ok("PUT", "/v1/festivals/f1?confirm=true", window)
+        self.assertEqual(self.ok("GET", "/v1/festivals/f1")["status"]["state"], "active")
+        self.assertRegex(self.ctl("get", "festivals"), r"f1 +active .*false +900")
+        self.c.kill()
+        self.c.start()
+        until(lambda: self.ok("GET", "/v1/festivals/f1")["status"]["state"] == "over")
+        self.assertEqual(self.c.request("GET", "/v1/tenants/900").status, 404)
+        self.ctl("delete", "festival", "f1")
+        self.assertEqual(self.ok("GET", "/v1/festivals")["items"], [])
+        agent.leave()
 
     def test_4_settings_of_levels(self):
         self.ok("PATCH", "/v1/levels", {"x86": {"sale": 20, "safe": 30}})

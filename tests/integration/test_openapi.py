@@ -46,6 +46,8 @@ BODIES = {
     ("put", "/v1/policy"): {"services": {"idc": "xgw-x86"}},
     ("patch", "/v1/policy"): {"services": {"idc": None, "service:dns": "xgw-x86"}},
     ("post", "/v1/tenants/{vni}/move"): {"cluster": "h2", "drain_ms": 0},
+    ("put", "/v1/festivals/{name}"): {"starts": 4000000000, "ends": 4000086400},
+    ("patch", "/v1/festivals/{name}"): {"growth_percent": 150, "tenants": [700]},
     ("put", "/v1/levels"): {"x86": {"sale": 60, "drop_rate": 1e-6}},
     ("patch", "/v1/levels"): {"x86": {"sale": 65.5}, "xgw-h": None},
     ("post", "/v1/entries"): ndjson([{"table": "vm_nc", "vni": 700, "vm": "10.0.0.6",

@@ -175,6 +175,30 @@ START_TEST(settings_of_levels_are_kept_over_a_restart_and_count_at_once)
 }
 END_TEST
 
+START_TEST(agents_of_a_large_region_are_told_to_gather_also_when_it_becomes_one)
+{
+    struct rig *r = rig_new();
+    uint32_t before;
+
+    open_node(r);
+    ck_assert_int_eq(r->sent[0].kind, CTL_ASSIGN);
+    ck_assert_uint_eq(r->sent[0].assign.telemetry_ms, 1000);
+    before = r->sent_count;
+    for (int i = 2; i <= 65; i++) {
+        char name[16];
+        char vtep[32];
+
+        snprintf(name, sizeof(name), "gw-%d", i);
+        snprintf(vtep, sizeof(vtep), "172.16.0.%d", i);
+        rig_node(r, name, "x86-1", vtep);
+        ck_assert_uint_eq(r->sent_count, before + (i == 65));
+    }
+    ck_assert_int_eq(r->sent[before].kind, CTL_ASSIGN);
+    ck_assert_uint_eq(r->sent[before].assign.telemetry_ms, 10000);
+    rig_free(r);
+}
+END_TEST
+
 START_TEST(an_alarm_is_acknowledged_by_a_command)
 {
     struct rig *r = rig_new();
@@ -203,6 +227,8 @@ int main(void)
     tcase_add_test(tc, safe_is_an_alarm_and_a_critical_node_is_handed_on_once);
     tcase_add_test(tc, a_lost_session_is_one_alarm_that_ends_when_it_is_back);
     tcase_add_test(tc, settings_of_levels_are_kept_over_a_restart_and_count_at_once);
+    tcase_add_test(
+        tc, agents_of_a_large_region_are_told_to_gather_also_when_it_becomes_one);
     tcase_add_test(tc, an_alarm_is_acknowledged_by_a_command);
     return unit_run("watch", tc);
 }

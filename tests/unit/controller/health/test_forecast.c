@@ -114,12 +114,12 @@ START_TEST(a_series_is_forecast_from_its_hours)
 
         history_add(h, "cluster/a", "table.route", &p);
     }
-    ck_assert(forecast_series(h, "cluster/a", "table.route", 9000, 0, &f));
+    ck_assert(forecast_series(h, "cluster/a", "table.route", 0, 9000, 0, &f));
     ck_assert_uint_ge(f.line.points, 71);
     ck_assert_int_eq(f.when, GROWTH_LATER);
     /* An hour's mean stands for its begin: half an hour early. */
     ck_assert_double_eq_tol(f.day, 20004, 0.05);
-    ck_assert(!forecast_series(h, "cluster/a", "nothing", 9000, 0, &f));
+    ck_assert(!forecast_series(h, "cluster/a", "nothing", 0, 9000, 0, &f));
     history_free(h);
 }
 END_TEST
