@@ -103,7 +103,8 @@ enum rc festival_unpack(const void *bytes, size_t len, struct festival *ret,
     bool is_ours = read_u8(&r) == PACK_KIND;
 
     if (read_u8(&r) != PACK_VERSION || !is_ours || !read_fields(&r, &f)) {
-        return err_set(err, RC_INVALID, "festival: not a packed one");
+        return err_field(err, RC_INVALID, "", "packed_form",
+                         "festival: not a packed one");
     }
     if (festival_check(&f, err) != RC_OK) {
         return err_wrap(err, RC_INVALID, "festival");

@@ -101,14 +101,15 @@ enum rc level_settings_unpack(const void *bytes, size_t len, struct level_settin
     bool is_known = read_u8(&r) == PACK_VERSION;
 
     if (!is_ours || !is_known || read_u8(&r) != LEVEL_KINDS - 1) {
-        return err_set(err, RC_INVALID, "levels: not packed level settings");
+        return err_field(err, RC_INVALID, "", "packed_form",
+                         "levels: not packed level settings");
     }
     for (unsigned kind = 1; kind < LEVEL_KINDS; kind++) {
         s.of[kind].marks = level_marks_read(&r);
         s.of[kind].drop_ppb = read_u32(&r);
     }
     if (r.failed || reader_left(&r) > 0) {
-        return err_set(err, RC_INVALID, "levels: wrong length");
+        return err_field(err, RC_INVALID, "", "packed_form", "levels: wrong length");
     }
     if (level_settings_check(&s, err) != RC_OK) {
         return err_wrap(err, RC_INVALID, "levels");
