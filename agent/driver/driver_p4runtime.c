@@ -154,6 +154,7 @@ void p4runtime_come_up(struct p4runtime *p)
                                   .config_digest =
                                       p->lacks_config ? 0 : s.config_digest };
 
+    xgwh_forget_full(p->xgwh); /* it may be another switch */
     if (s.boot_id != 0) {
         p->boot_id = s.boot_id;
     } else if (!p->no_program) {

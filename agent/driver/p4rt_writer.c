@@ -206,8 +206,9 @@ static uint64_t mark_behind(struct item *it)
     return it ? it->mark : 0;
 }
 
-/* "table vm_nc" of the index-th update, for people. */
-static void name_update(const struct item *it, size_t index, char *to, size_t size)
+/* "insert vm_nc" of the index-th update, for people; and its table. */
+static void name_update(const struct item *it, size_t index, char *to, size_t size,
+                        uint8_t *ret_table)
 {
     struct p4rt_cursor c = { reader_of(it->body.data, it->body.len), 4 };
     struct p4rt_piece piece;
@@ -218,6 +219,7 @@ static void name_update(const struct item *it, size_t index, char *to, size_t si
     snprintf(to, size, "update %zu", index);
     for (size_t i = 0; p4rt_next(&c, &piece); i++) {
         if (i == index && p4rt_update_decode(piece, &op, &e, NULL) == RC_OK) {
+            *ret_table = e.kind == P4RT_TABLE ? e.entry.table : PHYS_TABLES;
             snprintf(to, size, "%s %s", ops[op],
                      e.kind == P4RT_TABLE
                          ? phys_table_desc((enum phys_table)e.entry.table)->name
@@ -239,7 +241,7 @@ static void judge_update(const struct item *it, const struct p4rt_failure *f,
 {
     char what[48];
 
-    name_update(it, f->index, what, sizeof(what));
+    name_update(it, f->index, what, sizeof(what), &ret->table);
     ret->is_known = true;
     ret->is_refusal = is_refusal(f->code);
     ret->is_full = f->code == RPC_RESOURCE_EXHAUSTED;
@@ -259,7 +261,9 @@ static bool judge(struct item *it, const struct rpc_status *status,
     if (status->code == RPC_OK) {
         return false;
     }
-    *ret = (struct p4rt_outcome){ .mark = mark_behind(it) };
+    *ret = (struct p4rt_outcome){ .mark = mark_behind(it),
+                                  .table = PHYS_TABLES,
+                                  .device = it->device };
     codes = malloc(it->updates ? it->updates : 1);
     rc = codes && status->details
              ? p4rt_errors_decode(status->details, status->details_len, codes,

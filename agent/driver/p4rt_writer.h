@@ -23,6 +23,8 @@ struct p4rt_outcome {
     /* Refused for good (no room, not supported), not for what the tables held. */
     bool is_refusal;
     bool is_full;
+    uint8_t table;       /* enum phys_table of the update; PHYS_TABLES: of none */
+    uint8_t device;      /* that was asked */
     bool is_not_primary; /* by another controller */
     uint64_t mark;       /* the first mark behind it */
 };

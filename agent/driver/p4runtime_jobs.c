@@ -369,6 +369,9 @@ void p4runtime_settle_refusal(struct p4runtime *p)
         p4runtime_come_up(p);
         return;
     }
+    if (p->refusal.is_full && p->refusal.table < PHYS_TABLES) {
+        xgwh_note_full(p->xgwh, (enum phys_table)p->refusal.table, p->refusal.device);
+    }
     /* Those behind it were given to the writer in vain: they come again. */
     while ((last = TAILQ_LAST(&p->active, jobs)) != NULL && last != j) {
         TAILQ_REMOVE(&p->active, last, next);

@@ -65,11 +65,9 @@ enum rc alpm_new(const struct phys_sizes *sizes, uint8_t half, struct alpm **ret
     }
     a->b = sizes->partition_slots;
     a->half = half;
-    a->tcam_max = rows;
+    a->tcam_size = rows;
     a->parts_max = parts;
-    a->rows_max = rows < parts - 1 ? rows : parts - 1;
-    a->rows_max -=
-        a->rows_max / RESERVE_SHARE < RESERVE ? a->rows_max / RESERVE_SHARE : RESERVE;
+    alpm_limit(a, UINT32_MAX);
     a->work.dirty = ALPM_NONE;
     a->chunk = calloc(parts / ALPM_CHUNK + 1, sizeof *a->chunk);
     a->part_free = calloc(parts, sizeof *a->part_free);
@@ -88,6 +86,14 @@ enum rc alpm_new(const struct phys_sizes *sizes, uint8_t half, struct alpm **ret
     }
     *ret = a;
     return RC_OK;
+}
+
+void alpm_limit(struct alpm *a, uint32_t rows)
+{
+    a->tcam_max = rows < a->tcam_size ? rows : a->tcam_size;
+    a->rows_max = a->tcam_max < a->parts_max - 1 ? a->tcam_max : a->parts_max - 1;
+    a->rows_max -=
+        a->rows_max / RESERVE_SHARE < RESERVE ? a->rows_max / RESERVE_SHARE : RESERVE;
 }
 
 void alpm_free(struct alpm *a)
@@ -410,7 +416,7 @@ static enum rc prepare(struct alpm *a, struct err *err)
         return err_set(err, RC_NO_MEMORY, "no memory for %zu route changes",
                        w->chg_count);
     }
-    if (a->rows + fresh > a->rows_max) {
+    if (fresh > 0 && a->rows + fresh > a->rows_max) {
         return err_set(err, RC_FULL,
                        "route_tcam: %zu rows more than %u of %u do not fit", fresh,
                        a->rows, a->rows_max);

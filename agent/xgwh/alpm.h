@@ -85,6 +85,10 @@ struct alpm_cost {
 enum rc alpm_new(const struct phys_sizes *sizes, uint8_t half, struct alpm **ret);
 void alpm_free(struct alpm *a); /* null is fine */
 
+/* The switch takes no more than so many rows, whatever its size; UINT32_MAX: by that.
+ */
+void alpm_limit(struct alpm *a, uint32_t rows);
+
 /* ---- changes ---- */
 
 /* Makes all `changes` as one: every destination sees the table of before or of after.

@@ -158,7 +158,8 @@ struct alpm_reading; /* alpm_adopt.c */
 struct alpm {
     unsigned b; /* slots of a partition */
     uint8_t half;
-    uint32_t tcam_max;  /* rows of route_tcam */
+    uint32_t tcam_size; /* rows of route_tcam */
+    uint32_t tcam_max;  /* of them, as the switch takes them */
     uint32_t parts_max; /* partitions, number 0 included */
     uint32_t rows_max;  /* what changes may use; re-packing has the rest as well */
 

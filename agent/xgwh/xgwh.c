@@ -40,6 +40,9 @@ struct xgwh *xgwh_new(const struct xgwh_options *options)
     for (unsigned half = 0; is_ok && half < x->halves; half++) {
         is_ok = alpm_new(&x->sizes, (uint8_t)half, &x->alpm[half]) == RC_OK;
     }
+    if (is_ok) {
+        xgwh_forget_full(x);
+    }
     if (!is_ok) {
         xgwh_free(x);
         return NULL;
@@ -103,16 +106,16 @@ enum rc xgwh_flush(struct xgwh *x, const struct xgwh_sink *sink, struct xgwh_cos
                : xgwh_out_of_memory(x, err);
 }
 
-uint32_t xgwh_limit(const struct xgwh *x, enum phys_table table)
+static uint32_t limit_of(const struct phys_sizes *sizes, enum phys_table table)
 {
-    uint32_t size = x->sizes.table[table];
+    uint32_t size = sizes->table[table];
 
     switch (table) {
     case PHYS_VNI:
     case PHYS_VM_NC:
     case PHYS_VM_NC_SPILL:
     case PHYS_VM_NC_CONFLICT:
-        return (uint32_t)((uint64_t)size * x->sizes.hash_load / 1000);
+        return (uint32_t)((uint64_t)size * sizes->hash_load / 1000);
     default:
         return size;
     }
@@ -300,4 +303,41 @@ struct xgwh_status xgwh_status(const struct xgwh *x)
                           vm->spilled[half].cap * sizeof(*vm->spilled[half].at);
     }
     return s;
+}
+
+/* ---- what the switch had no room for ---- */
+
+void xgwh_limit_routes(struct xgwh *x, bool is_lifted)
+{
+    for (unsigned half = 0; half < x->halves; half++) {
+        alpm_limit(x->alpm[half],
+                   is_lifted ? UINT32_MAX : x->limit[PHYS_ROUTE_TCAM][half]);
+    }
+}
+
+uint32_t xgwh_limit(const struct xgwh *x, enum phys_table table)
+{
+    const uint32_t *of = x->limit[table];
+
+    return of[0] < of[1] ? of[0] : of[1];
+}
+
+void xgwh_note_full(struct xgwh *x, enum phys_table table, unsigned half)
+{
+    struct xgwh_usage u = { 0 };
+    uint32_t *limit = &x->limit[table][half];
+
+    if (table != PHYS_NC && table != PHYS_ROUTE_PART) {
+        count_used(x, &u);
+        *limit = u.used[table][half] < *limit ? u.used[table][half] : *limit;
+        xgwh_limit_routes(x, false);
+    }
+}
+
+void xgwh_forget_full(struct xgwh *x)
+{
+    for (unsigned t = 0; t < PHYS_TABLES; t++) {
+        x->limit[t][0] = x->limit[t][1] = limit_of(&x->sizes, (enum phys_table)t);
+    }
+    xgwh_limit_routes(x, false);
 }

@@ -94,6 +94,14 @@ struct xgwh_exceptions {
 };
 void xgwh_exceptions_fini(struct xgwh_exceptions *e);
 
+/* A switch had no room for more entries in the table of that half, 0 or 1, than the
+ * read-back behind it found: until some have gone, rows that need more are
+ * EXCEPTION_FULL without a write.  Not of `nc` and `route_part`, whose places are given
+ * by index and partition: what they refuse is no matter of how many there are.
+ * xgwh_forget_full() says that it may be another switch. */
+void xgwh_note_full(struct xgwh *x, enum phys_table table, unsigned half);
+void xgwh_forget_full(struct xgwh *x);
+
 /* What a call cost; added to what is there. */
 struct xgwh_cost {
     uint64_t rows;     /* logical rows that changed */

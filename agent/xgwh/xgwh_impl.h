@@ -110,6 +110,7 @@ struct reading {
 
 struct xgwh {
     struct phys_sizes sizes;
+    uint32_t limit[PHYS_TABLES][2]; /* most entries, by half; see xgwh_note_full() */
     uint8_t halves;
     uint32_t repack;
     bool is_void;
@@ -171,6 +172,15 @@ enum rc xgwh_check(const struct xgwh *x, struct err *err);
 enum rc xgwh_flush(struct xgwh *x, const struct xgwh_sink *sink, struct xgwh_cost *cost,
                    struct err *err);
 
+/* Entries that may stand in a table of a half: what its size and hashing allow, and the
+ * switch. */
+static inline uint32_t limit_in(const struct xgwh *x, enum phys_table table,
+                                unsigned half)
+{
+    return x->limit[table][half];
+}
+/* The same for alpm; lifted while a read-back puts right what it found. */
+void xgwh_limit_routes(struct xgwh *x, bool is_lifted);
 /* PHYS_HALF_0, _1 or _BY_DST. */
 uint8_t xgwh_half_of(const struct xgwh *x, uint32_t vni);
 /* Counts what a route that went or came means to others. */

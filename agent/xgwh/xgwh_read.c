@@ -484,7 +484,9 @@ enum rc xgwh_read_end(struct xgwh *x, const struct xgwh_sink *sink,
     x->has_meters = false;
     rc = delete_wrong(x, sink);
     if (rc == RC_OK) {
+        xgwh_limit_routes(x, true);
         rc = rebuild(x, &f);
+        xgwh_limit_routes(x, false);
     }
     reading_free(x->reading);
     x->reading = NULL;

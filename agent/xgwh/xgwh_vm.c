@@ -209,7 +209,7 @@ enum rc vm_repack(struct xgwh *x, uint32_t budget, uint64_t *moved)
         struct spilled *s = &v->spilled[half];
 
         while (budget > 0 && s->count > 0 &&
-               v->used[MAIN][half] < xgwh_limit(x, PHYS_VM_NC)) {
+               v->used[MAIN][half] < limit_in(x, PHYS_VM_NC, half)) {
             uint64_t slot = s->at[--s->count];
             uint32_t *value = u64map_find(&v->slots, slot);
 
@@ -242,8 +242,8 @@ static enum rc insert_slot(struct xgwh *x, uint64_t slot, uint32_t nc)
     unsigned half = slot_half(slot);
     uint32_t value = nc | SLOT_NAMED;
 
-    if (v->used[MAIN][half] >= xgwh_limit(x, PHYS_VM_NC)) {
-        if (v->used[SPILL][half] >= xgwh_limit(x, PHYS_VM_NC_SPILL)) {
+    if (v->used[MAIN][half] >= limit_in(x, PHYS_VM_NC, half)) {
+        if (v->used[SPILL][half] >= limit_in(x, PHYS_VM_NC_SPILL, half)) {
             return RC_FULL;
         }
         value |= SLOT_SPILL;
@@ -263,8 +263,9 @@ static enum rc insert_conflict(struct xgwh *x, uint64_t slot, const uint8_t addr
                                uint32_t nc)
 {
     struct vm_side *v = &x->holds.vm;
+    unsigned half = slot_half(slot);
 
-    if (v->used[CONFLICT][slot_half(slot)] >= xgwh_limit(x, PHYS_VM_NC_CONFLICT)) {
+    if (v->used[CONFLICT][half] >= limit_in(x, PHYS_VM_NC_CONFLICT, half)) {
         return RC_FULL;
     }
     if (!vm_add_conflict(v, slot, addr, nc)) {

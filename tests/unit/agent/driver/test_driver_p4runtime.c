@@ -361,6 +361,83 @@ START_TEST(a_full_table_in_the_middle_of_a_batch_leaves_exceptions_and_no_more)
 }
 END_TEST
 
+/* ---- a switch that has less room than its program says ---- */
+
+static struct blob *many(enum entry_op op, enum table_id table, uint32_t first,
+                         uint32_t count)
+{
+    struct batch_writer w;
+    struct blob *blob;
+
+    if (table == TABLE_VM_NC) {
+        return vms(op, 100, first, count);
+    }
+    batch_writer_init(&w);
+    for (uint32_t i = first; i < first + count; i++) {
+        struct entry e = { .table = (uint8_t)table, .vni = 100 };
+
+        if (table == TABLE_VNI) {
+            e.vni = 2 * i;
+        } else {
+            e.route.dst = (struct prefix){ ip_v4(0x0a000000 + (i * 53 << 8)), 24 };
+            e.route.action.scope = SCOPE_LOCAL;
+        }
+        batch_add_entry(&w, op, &e);
+    }
+    blob = batch_writer_finish(&w);
+    batch_writer_fini(&w);
+    return blob;
+}
+
+static const struct {
+    enum phys_table full;
+    uint32_t capacity;
+    enum table_id table;
+} narrow[] = { { PHYS_VM_NC, 80, TABLE_VM_NC },
+               { PHYS_ROUTE_TCAM, 8, TABLE_VXLAN_ROUTE },
+               { PHYS_VNI, 70, TABLE_VNI } };
+
+START_TEST(rows_that_the_switch_has_no_room_for_are_tried_again_once_there_is_some)
+{
+    struct bench *b = bench_new();
+    uint64_t read_backs;
+    uint64_t updates;
+    uint32_t rows;
+
+    bench_open(b);
+    ck_assert_int_eq(do_write(b, 1, 4, many(ENTRY_PUT, narrow[_i].table, 1, 50)),
+                     RC_OK);
+    b->rig.sw->faults.capacity[narrow[_i].full] = narrow[_i].capacity;
+    b->rig.sw->faults.capacity[PHYS_VM_NC_SPILL] = 10;
+    for (unsigned i = 0; i < 3; i++) { /* vm_nc, the spill, and all is known */
+        ck_assert_int_eq(do_write(b, 1, 5, many(ENTRY_PUT, narrow[_i].table, 1, 200)),
+                         RC_OK);
+        ck_assert_uint_gt(b->exception_count, 0);
+    }
+    read_backs = status_of(b).read_backs;
+    updates = b->rig.sw->counts.updates;
+    for (unsigned i = 0; i < 10; i++) {
+        ck_assert_int_eq(do_write(b, 1, 5, many(ENTRY_PUT, narrow[_i].table, 1, 200)),
+                         RC_OK);
+        ck_assert_uint_gt(b->exception_count, 0);
+        ck_assert_uint_eq(b->exceptions[0].reason, EXCEPTION_FULL);
+    }
+    ck_assert_uint_eq(status_of(b).read_backs, read_backs);
+    ck_assert_uint_eq(b->rig.sw->counts.updates, updates);
+    /* Room: most come again. */
+    (void)do_read(b);
+    rows = table_set_count(b->rows, narrow[_i].table);
+    ck_assert_int_eq(do_write(b, 1, 6, many(ENTRY_DELETE, narrow[_i].table, 1, 40)),
+                     RC_OK);
+    ck_assert_int_eq(do_write(b, 1, 7, many(ENTRY_PUT, narrow[_i].table, 1, 30)),
+                     RC_OK);
+    ck_assert_uint_eq(b->exception_count, 0);
+    (void)do_read(b);
+    ck_assert_uint_eq(table_set_count(b->rows, narrow[_i].table), rows - 40 + 30);
+    bench_free(b);
+}
+END_TEST
+
 START_TEST(batches_behind_one_that_was_refused_are_done_all_the_same)
 {
     struct bench *b = bench_new();
@@ -915,6 +992,9 @@ int main(void)
         tc, a_connection_that_comes_back_costs_no_read_back_when_nothing_has_changed);
     tcase_add_test(tc,
                    a_full_table_in_the_middle_of_a_batch_leaves_exceptions_and_no_more);
+    tcase_add_loop_test(
+        tc, rows_that_the_switch_has_no_room_for_are_tried_again_once_there_is_some, 0,
+        ARRAY_LEN(narrow));
     tcase_add_test(tc, batches_behind_one_that_was_refused_are_done_all_the_same);
     tcase_add_test(tc,
                    an_entry_that_somebody_else_wrote_is_read_back_and_the_end_is_right);
