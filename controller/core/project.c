@@ -15,8 +15,8 @@
  * and meter come before the routes and leave after them; of routes the longest come
  * first and leave last, so that a `fallback` stands before what would cover it; the
  * `vni` row comes last and leaves first.  (A reconnecting device that lacks more than
- * was sent meanwhile is repaired in the order of digests; until then it forwards by a
- * mixture of old and new, like every kind.)
+ * was sent meanwhile is repaired a table after the other, VM-NC before routes, a VNI's
+ * routes at once: controller/sync.)
  *
  * A new policy concerns all tenants with an XGW-H home: they are projected again in
  * slices.  Until then a group misses what it should hold (waits.c, reads.c).

@@ -5,11 +5,11 @@
  *   sync_walk.c    questions, answers, and what follows from a difference
  *   sync_change.c  changes that wait to be sent
  *
- * A **position** is table(8) VNI(24) key-hash(32) in one number: every node of the
- * digest tree and every bucket is a range of positions.  A **work** is such a range
- * about which nothing is known yet but that it differs (or that the device is empty
- * there).  Works are disjoint and sorted, the smallest last, so the walk takes from the
- * end.  The rule that makes sync safe is about them alone:
+ * A **position** is rank of the table(8) VNI(24) key-hash(32) in one number: every node
+ * of the digest tree and every bucket is a range of positions.  A **work** is such a
+ * range about which nothing is known yet but that it differs (or that the device is
+ * empty there).  Works are disjoint and sorted, the smallest last, so the walk takes
+ * from the end.  The rule that makes sync safe is about them alone:
  *
  *   A change within a work is left to the walk, which will look at `desired` when it
  *   gets there.  Every other change is forwarded, in order, before anything that the
@@ -27,7 +27,10 @@
 #define REPLACE_BYTES   4096         /* a VNI of so little is sent, not searched */
 #define REPLACE_ENTRIES 64           /* likewise a bucket */
 #define REPLACE_MAX     (256u << 10) /* one REPLACE run's bytes */
-#define SLICE_ROWS      200000       /* rows looked at in one call; some milliseconds */
+/* … of routes: what a message takes beside rows that are in it already.  Some 40,000.
+ */
+#define REPLACE_ROUTES_MAX (BATCH_MAX_BYTES - BATCH_SEND_BYTES - (4u << 10))
+#define SLICE_ROWS         200000 /* rows looked at in one call; some milliseconds */
 
 enum work_kind {
     WORK_QUERY,   /* ask for its children */
@@ -98,9 +101,22 @@ struct sync {
     uint64_t query_bytes;
 };
 
+/* Tables are walked in an order that opens no hole: rules before the VNI that they are
+ * of, VM-NC before the routes that lead there. */
+static inline uint64_t table_rank(uint8_t table)
+{
+    static const uint8_t rank[TABLE_COUNT] = { [TABLE_ACL] = 1,
+                                               [TABLE_METER] = 2,
+                                               [TABLE_VNI] = 3,
+                                               [TABLE_VM_NC] = 4,
+                                               [TABLE_VXLAN_ROUTE] = 5 };
+
+    return rank[table];
+}
+
 static inline uint64_t position(uint8_t table, uint32_t vni, uint32_t path)
 {
-    return (uint64_t)table << 56 | (uint64_t)vni << 32 | path;
+    return table_rank(table) << 56 | (uint64_t)vni << 32 | path;
 }
 
 static inline uint32_t position_vni(uint64_t p)

@@ -152,11 +152,24 @@ bool walk_can_ask(const struct sync *s)
     return !s->is_putting && w && w->kind == WORK_QUERY && s->query_count < QUERIES_MAX;
 }
 
+/* Whether an answer may still add works of a table that comes before this one. */
+static bool is_early(const struct sync *s, const struct work *w)
+{
+    for (const struct query *q = s->queries; q; q = q->next) {
+        for (uint32_t i = 0; !q->is_void && i < q->item_count; i++) {
+            if (table_rank(q->items[i].table) < table_rank(w->table)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 bool walk_can_send(const struct sync *s)
 {
     const struct work *w = next_work(s);
 
-    return s->is_putting || (w && w->kind != WORK_QUERY);
+    return s->is_putting || (w && w->kind != WORK_QUERY && !is_early(s, w));
 }
 
 /* ---- asking ---- */
@@ -261,17 +274,30 @@ static struct work work_of_child_bucket(const struct query_item *of, uint8_t ind
                           of->table, of->node.vni, b);
 }
 
+static uint32_t replace_max(uint8_t table)
+{
+    return table == TABLE_VXLAN_ROUTE ? REPLACE_ROUTES_MAX : REPLACE_MAX;
+}
+
 /* Where most of a bucket's children differ and it is not large, it is sent whole: so
- * it is packed once, and no further questions are asked. */
+ * it is packed once, and no further questions are asked.
+ *
+ * Of routes already where two differ: what a VNI lacks of them is one run then, which a
+ * device takes as one change.  In parts they could be a set that answers otherwise than
+ * both that of before and that of after: a route, and not yet the longer one that takes
+ * something out of it. */
 static bool is_better_whole(const struct sync *s, const struct query_item *of,
                             uint64_t want_count, uint32_t different)
 {
     const struct rows *rows =
         table_set_rows(s->desired, of->node.vni, (enum table_id)of->table);
     uint32_t count = rows_count(rows);
+    bool is_route = of->table == TABLE_VXLAN_ROUTE;
 
-    return of->node.depth == TREE_DEPTH && different >= 8 && count > 0 &&
-           want_count * rows_bytes(rows) / count <= BATCH_SEND_BYTES;
+    return of->node.depth == TREE_DEPTH && different >= (is_route ? 2 : 8) &&
+           count > 0 &&
+           want_count * rows_bytes(rows) / count <=
+               (is_route ? REPLACE_ROUTES_MAX / 4 * 3 : BATCH_SEND_BYTES);
 }
 
 /* Compares one item with what was desired, and adds the works that follow. */
@@ -369,12 +395,12 @@ static bool pack_replace(struct sync *s, const struct work *work,
     uint32_t count;
     bool fits;
 
-    if (bucket.depth == 0 && rows_bytes(rows) > REPLACE_MAX) {
+    if (bucket.depth == 0 && rows_bytes(rows) > replace_max(work->table)) {
         return false;
     }
     count = rows_bucket_pack(rows, table, bucket, &packed);
     *looked_at += rows_count(rows);
-    fits = packed.len <= REPLACE_MAX || bucket.depth == BUCKET_DEPTH_MAX;
+    fits = packed.len <= replace_max(work->table) || bucket.depth == BUCKET_DEPTH_MAX;
     if (buf_failed(&packed)) {
         w->buf.failed = true;
     } else if (fits) {
@@ -454,6 +480,8 @@ struct blob *walk_pack(struct sync *s)
 
         if (s->is_putting) {
             pack_putting(s, &w, &looked_at);
+        } else if (work && is_early(s, work)) {
+            break;
         } else if (work && work->kind == WORK_PUT) {
             pack_put(s, work, &w, &looked_at);
         } else if (work && work->kind == WORK_REPLACE) {

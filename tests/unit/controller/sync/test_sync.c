@@ -399,6 +399,83 @@ START_TEST(one_wrong_entry_in_two_million_is_found_and_repaired_within_64_kib)
 }
 END_TEST
 
+/* ---- a repair is as safe as a change ---- */
+
+static void add_route_to(struct batch_writer *w, uint32_t vni, uint32_t net,
+                         uint32_t endpoint)
+{
+    struct entry e = { .table = TABLE_VXLAN_ROUTE, .vni = vni };
+
+    e.route.dst = (struct prefix){ ip_v4(net << 8), 24 };
+    e.route.action.scope = SCOPE_IDC;
+    e.route.action.vni = 5;
+    e.route.action.endpoint = ip_v4(endpoint);
+    batch_add_entry(w, ENTRY_PUT, &e);
+}
+
+/* Two VNIs with a VM for each route, of which every `share`-th is another now. */
+static struct blob *turned(uint32_t routes, uint32_t share, uint32_t nc)
+{
+    struct batch_writer w;
+
+    batch_writer_init(&w);
+    for (uint32_t vni = 7; vni < 9; vni++) {
+        for (uint32_t i = 0; i < routes; i++) {
+            add_route_to(&w, vni, 0x0a0000 + i, i % share ? NC_OLD : nc);
+            add_vm(&w, ENTRY_PUT, vni, 1 + i, i % share ? NC_OLD : nc);
+        }
+    }
+    return finish(&w);
+}
+
+static uint64_t digest_of(const struct table_set *s, uint32_t vni, enum table_id table)
+{
+    return rows_digest(table_set_rows(s, vni, table));
+}
+
+static const struct {
+    uint32_t routes, share;
+} repairs[] = { { 40, 7 }, { 3000, 900 }, { 20000, 60 }, { 20000, 2 } };
+
+/* So a set that is closed before and after is closed at every write. */
+START_TEST(a_repair_turns_the_routes_of_a_vni_at_once_and_its_vms_before)
+{
+    uint64_t old[2];
+    bool has_turned[2] = { false, false };
+    struct table_set *before = table_set_new();
+    struct blob *ops = turned(repairs[_i].routes, repairs[_i].share, NC_OLD);
+    struct pair p;
+
+    pair_init(&p, 9 + (uint64_t)_i);
+    pair_preset(&p, ops);
+    ck_assert_int_eq(table_set_apply(before, ops->data, ops->len, NULL, NULL, NULL),
+                     RC_OK);
+    blob_unref(ops);
+    pair_change(&p, turned(repairs[_i].routes, repairs[_i].share, NC_NEW));
+    for (unsigned v = 0; v < 2; v++) {
+        old[v] = digest_of(before, 7 + v, TABLE_VXLAN_ROUTE);
+    }
+    pair_start_agent(&p);
+    while (!has_turned[0] || !has_turned[1]) {
+        const struct table_set *now = memory_device_tables(p.device);
+
+        ck_assert(pair_step(&p));
+        for (unsigned v = 0; v < 2; v++) {
+            uint64_t is = digest_of(now, 7 + v, TABLE_VXLAN_ROUTE);
+
+            has_turned[v] = is == digest_of(p.desired, 7 + v, TABLE_VXLAN_ROUTE);
+            ck_assert(has_turned[v] || is == old[v]);
+            ck_assert(!has_turned[v] || digest_of(now, 7 + v, TABLE_VM_NC) ==
+                                            digest_of(p.desired, 7 + v, TABLE_VM_NC));
+        }
+    }
+    ck_assert(pair_settle(&p));
+    ck_assert(pair_is_equal(&p));
+    table_set_free(before);
+    pair_fini(&p);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("sync");
@@ -415,5 +492,8 @@ int main(void)
     tcase_add_test(tc, an_answer_to_nothing_that_was_asked_is_refused);
     tcase_add_test(tc,
                    one_wrong_entry_in_two_million_is_found_and_repaired_within_64_kib);
+    tcase_add_loop_test(tc,
+                        a_repair_turns_the_routes_of_a_vni_at_once_and_its_vms_before,
+                        0, ARRAY_LEN(repairs));
     return unit_run("sync", tc);
 }
