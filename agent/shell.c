@@ -17,6 +17,18 @@ struct shell {
     struct device_reading readings[READINGS_MAX];
 };
 
+static void ask_counters(struct shell *s, uint64_t id, uint32_t from_vni)
+{
+    struct device_counters none = { .id = id, .rc = RC_NOT_FOUND };
+    struct session_in in = { .kind = SESSION_DEVICE_COUNTERS, .counters = &none };
+
+    if (s->driver->cls->vni_counters) {
+        s->driver->cls->vni_counters(s->driver, id, from_vni);
+    } else {
+        session_step(s->session, program_now_ms(), &in);
+    }
+}
+
 static void carry_out(struct shell *s, const struct session_out *out)
 {
     switch (out->kind) {
@@ -41,6 +53,9 @@ static void carry_out(struct shell *s, const struct session_out *out)
         break;
     case SESSION_POLL_TOTALS:
         s->driver->cls->poll_totals(s->driver);
+        break;
+    case SESSION_COUNTERS:
+        ask_counters(s, out->counters.id, out->counters.from_vni);
         break;
     case SESSION_LOG:
         LOG_AT((enum log_level)out->log.level, out->log.event, "%s", out->log.text);
@@ -159,6 +174,13 @@ static void on_device_totals(void *ctx, const struct device_totals *totals)
     step(s, &in);
 }
 
+static void on_device_counters(void *ctx, const struct device_counters *counters)
+{
+    struct session_in in = { .kind = SESSION_DEVICE_COUNTERS, .counters = counters };
+
+    step(ctx, &in);
+}
+
 const struct driver_events shell_driver_events = {
     .up = on_device_up,
     .down = on_device_down,
@@ -166,6 +188,7 @@ const struct driver_events shell_driver_events = {
     .rows = on_device_rows,
     .read_end = on_device_read_end,
     .totals = on_device_totals,
+    .counters = on_device_counters,
 };
 
 /* ---- the link's events ---- */

@@ -78,6 +78,8 @@ static enum rc start_shell(struct controller *c, struct err *err)
         .base = c->program.base,
         .store_path = c->options.store,
         .vni_quarantine_ms = c->options.vni_quarantine_ms,
+        .suggest_watch_ms = c->options.suggest_watch_ms,
+        .suggest_mature_ms = c->options.suggest_mature_ms,
         .session_timeout_ms = c->options.session_timeout_ms,
     };
     enum rc rc = auth_load(c->options.tokens, &c->auth, err);

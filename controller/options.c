@@ -87,6 +87,13 @@ static const struct config_key keys[] = {
     { CONFIG_DURATION(struct options, vni_quarantine_ms), .name = "vni-quarantine",
       .min = 0, .max = 86400000, .def = "0ms",
       .what = "A freed VNI is not used again before." },
+    { CONFIG_DURATION(struct options, suggest_watch_ms), .name = "suggest-watch",
+      .min = 1000, .max = 86400000, .def = "1h",
+      .what = "`policy suggest` speaks of a service's update rate after so long a "
+              "look." },
+    { CONFIG_DURATION(struct options, suggest_mature_ms), .name = "suggest-mature",
+      .min = 0, .max = 2592000000, .def = "168h",
+      .what = "`policy suggest` calls a service new until it is so old." },
     { CONFIG_DURATION(struct options, session_timeout_ms), .name = "session-timeout",
       .min = 1000, .max = 600000, .def = "30s",
       .what = "An agent that does not answer for so long loses its session." },

@@ -18,6 +18,8 @@ struct options {
     char alertmanager_ca[256];
     uint32_t alert_resend_ms;
     uint32_t vni_quarantine_ms;
+    uint32_t suggest_watch_ms;
+    uint32_t suggest_mature_ms;
     uint32_t session_timeout_ms;
     uint32_t log_level;
 };

@@ -17,6 +17,8 @@ struct shell_config {
     struct event_base *base;
     const char *store_path; /* of the SQLite file */
     uint32_t vni_quarantine_ms;
+    uint32_t suggest_watch_ms;
+    uint32_t suggest_mature_ms;
     uint32_t session_timeout_ms;
 };
 

@@ -65,6 +65,16 @@ struct device_totals {
     uint32_t drop_count;
 };
 
+/* An answer to vni_counters(); see agent_msg.h. */
+struct device_counters {
+    uint64_t id;
+    enum rc rc; /* RC_NOT_FOUND: such a device counts no VNIs */
+    uint32_t next_vni;
+    const struct vni_counter *items; /* borrowed; at most COUNTERS_MAX */
+    uint32_t count;
+    uint64_t rest_packets, rest_bytes;
+};
+
 struct driver_events {
     void (*up)(void *ctx, const struct device_state *state);
     void (*down)(void *ctx, const struct err *cause); /* it redials by itself */
@@ -73,6 +83,7 @@ struct driver_events {
     void (*rows)(void *ctx, uint64_t read_id, const uint8_t *batch, size_t len);
     void (*read_end)(void *ctx, uint64_t read_id, enum rc rc, const struct err *err);
     void (*totals)(void *ctx, const struct device_totals *totals);
+    void (*counters)(void *ctx, const struct device_counters *counters);
 };
 
 struct driver;
@@ -87,6 +98,10 @@ struct driver_class {
      * device goes down meanwhile, or only then; so a new one gets a new id. */
     void (*read)(struct driver *d, uint64_t read_id, uint32_t vni);
     void (*poll_totals)(struct driver *d);
+    /* The counters of VNIs from `from_vni` on, some of them; null: such a device counts
+     * no VNIs.  A new call voids the one before, and so does the device's going down.
+     */
+    void (*vni_counters)(struct driver *d, uint64_t id, uint32_t from_vni);
     void (*close)(struct driver *d);
 };
 

@@ -23,6 +23,7 @@ static void on_kick(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     p4runtime_pump(arg);
+    p4runtime_count_turn(arg);
 }
 
 static void sink_write(void *ctx, const struct phys_write *w)
@@ -126,6 +127,7 @@ void p4runtime_go_down(struct p4runtime *p, const struct err *cause)
     p4runtime_stop_read(p);
     p4rt_read_cancel(p->totals_read);
     p->totals_read = NULL;
+    p4runtime_count_drop(p);
     if (p->counters_read) {
         p4rt_read_cancel(p->counters_read);
         p->counters_read = NULL;
@@ -431,10 +433,16 @@ static void fini(struct p4runtime *p)
     free(p);
 }
 
+static void p4_vni_counters(struct driver *d, uint64_t id, uint32_t from_vni)
+{
+    p4runtime_count(of(d), id, from_vni);
+}
+
 static void p4_close(struct driver *d)
 {
     struct p4runtime *p = of(d);
 
+    p4runtime_count_drop(p);
     p4runtime_stop_read(p);
     p4rt_read_cancel(p->totals_read);
     p4rt_read_cancel(p->counters_read);
@@ -448,6 +456,7 @@ static const struct driver_class p4runtime_class = {
     .configure = p4_configure,
     .read = p4_read,
     .poll_totals = p4runtime_poll_totals,
+    .vni_counters = p4_vni_counters,
     .close = p4_close,
 };
 

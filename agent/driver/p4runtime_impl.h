@@ -4,6 +4,7 @@
  *   driver_p4runtime.c   the switch's events, up and down, life
  *   p4runtime_jobs.c     writes, configurations and reads, one after the other
  *   p4runtime_read.c     reading back, and what follows from it
+ *   p4runtime_count.c    counters of VNIs
  */
 #pragma once
 
@@ -76,6 +77,7 @@ struct p4runtime {
     struct p4rt_outcome refusal;
     struct p4rt_read *totals_read;
     uint64_t drops[DROP_REASONS_MAX]; /* by enum drop_reason of agent/fwd */
+    struct count_job *count;          /* null: nobody asked */
     struct p4rt_read *counters_read;
     struct driver_p4runtime_counters counters;
     driver_p4runtime_packet_in *packet_in;
@@ -116,3 +118,8 @@ void p4runtime_stop_read(struct p4runtime *p);
 
 /* p4runtime_totals.c */
 void p4runtime_poll_totals(struct driver *d);
+
+/* p4runtime_count.c */
+void p4runtime_count(struct p4runtime *p, uint64_t id, uint32_t from_vni);
+void p4runtime_count_turn(struct p4runtime *p); /* answers what needs no read */
+void p4runtime_count_drop(struct p4runtime *p);

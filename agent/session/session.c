@@ -119,6 +119,7 @@ void session_out_fini(struct session_out *out)
     case SESSION_HANGUP:
     case SESSION_READ:
     case SESSION_POLL_TOTALS:
+    case SESSION_COUNTERS:
     case SESSION_LOG:
         break;
     }
@@ -177,6 +178,7 @@ void session_start_over(struct session *s)
 {
     session_clear_inbox(s);
     audit_drop(s);
+    counters_drop(s);
     s->must_hello = true;
     s->awaits_assign = true;
     s->assign_deadline_ms = UINT64_MAX;
@@ -357,6 +359,9 @@ static void take_input(struct session *s, const struct session_in *in)
     case SESSION_DEVICE_TOTALS:
         telemetry_take(s, in->totals);
         break;
+    case SESSION_DEVICE_COUNTERS:
+        counters_answer(s, in->counters);
+        break;
     }
 }
 
@@ -365,6 +370,7 @@ void session_step(struct session *s, uint64_t now_ms, const struct session_in *i
     s->now_ms = now_ms;
     take_input(s, in);
     device_tick(s);
+    counters_tick(s);
     if (s->link == LINK_IDLE && s->redial_at_ms <= now_ms) {
         dial(s);
     }
@@ -393,7 +399,8 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 
 uint64_t session_next_wake(const struct session *s)
 {
-    uint64_t at = earlier(device_next_wake(s), telemetry_next_wake(s));
+    uint64_t at =
+        earlier(earlier(device_next_wake(s), telemetry_next_wake(s)), counters_wake(s));
 
     if (s->link == LINK_IDLE) {
         at = earlier(at, s->redial_at_ms);

@@ -40,6 +40,7 @@ enum session_in_kind {
     SESSION_DEVICE_ROWS,
     SESSION_DEVICE_READ_END,
     SESSION_DEVICE_TOTALS,
+    SESSION_DEVICE_COUNTERS,
 };
 
 struct session_in {
@@ -58,6 +59,7 @@ struct session_in {
             enum rc rc;
         } read_end;
         const struct device_totals *totals;
+        const struct device_counters *counters;
         const struct err *cause; /* link or device down */
     };
 };
@@ -70,7 +72,8 @@ enum session_out_kind {
     SESSION_CONFIGURE,
     SESSION_READ,
     SESSION_POLL_TOTALS,
-    SESSION_LOG, /* one line for the shell to log */
+    SESSION_COUNTERS, /* answer with DEVICE_COUNTERS; RC_NOT_FOUND: no such call */
+    SESSION_LOG,      /* one line for the shell to log */
 };
 
 struct session_out {
@@ -91,6 +94,10 @@ struct session_out {
             uint64_t id;
             uint32_t vni; /* 0: all */
         } read;
+        struct {
+            uint64_t id;
+            uint32_t from_vni;
+        } counters;
         struct {
             int level; /* enum log_level */
             char event[48];

@@ -5,6 +5,7 @@
  *   session_msg.c        what the controller says, and the answers to it
  *   session_device.c     the device: up, down, reading back, configuration
  *   session_audit.c      reading one VNI back for the controller
+ *   session_counters.c   counters of VNIs for the controller
  *   session_flight.c     batches turned into writes on their way
  *   session_answer.c     what came of those writes
  *   session_exception.c  what the device does not hold though it should
@@ -114,6 +115,12 @@ struct session {
     uint32_t read_attempt;
     uint64_t read_id;
     struct table_set *reading;
+    /* Counters that the controller asked for.  Id 0: none. */
+    struct {
+        uint64_t id; /* the driver's */
+        uint64_t ask_id;
+        uint64_t deadline_ms;
+    } counters;
     /* A read-back of one VNI that the controller asked for; nothing is written until it
      * ends.  Id 0: none. */
     struct {
@@ -186,6 +193,14 @@ void device_read_again(struct session *s); /* believed is no longer to be truste
 void device_pump(struct session *s);
 void device_config_done(struct session *s, const struct driver_done *done);
 uint64_t device_next_wake(const struct session *s);
+
+/* ---- session_counters.c ---- */
+
+void counters_ask(struct session *s, const struct ctl_counters *c);
+void counters_answer(struct session *s, const struct device_counters *c);
+void counters_drop(struct session *s); /* without a word */
+void counters_tick(struct session *s);
+uint64_t counters_wake(const struct session *s);
 
 /* ---- session_audit.c ---- */
 

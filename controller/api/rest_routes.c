@@ -19,7 +19,7 @@ const struct rest_route rest_routes[] = {
     { EVHTTP_REQ_GET, "/v1/policy", ROLE_VIEWER, true, NULL, rest_get_policy },
     { EVHTTP_REQ_PUT, "/v1/policy", ROLE_ADMIN, true, CHANGE, rest_put_policy },
     { EVHTTP_REQ_PATCH, "/v1/policy", ROLE_ADMIN, true, CHANGE, rest_patch_policy },
-    { EVHTTP_REQ_GET, "/v1/policy/suggestion", ROLE_VIEWER, true, NULL,
+    { EVHTTP_REQ_GET, "/v1/policy/suggestion", ROLE_VIEWER, true, "seconds",
       rest_get_suggestion },
     { EVHTTP_REQ_GET, "/v1/levels", ROLE_VIEWER, true, NULL, rest_get_levels },
     { EVHTTP_REQ_PUT, "/v1/levels", ROLE_ADMIN, true, CHANGE, rest_put_levels },

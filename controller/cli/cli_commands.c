@@ -61,6 +61,11 @@ static const struct cli_option move_options[] = {
     { NULL, 0, NULL, NULL },
 };
 
+static const struct cli_option policy_suggest_options[] = {
+    { "seconds", 0, "N", "Look at the traffic for so long [5]; 0: do not." },
+    { NULL, 0, NULL, NULL },
+};
+
 static const struct cli_option explain_options[] = {
     { "v6-share", 0, "PERCENT", "IPv6's share of routes and VM-NC entries [25]." },
     { "routes", 0, "N", "Routes [229294, the paper's]." },
@@ -183,8 +188,9 @@ const struct cli_command cli_commands[] = {
       "  xgwctl policy set idc=default\n",
       cmd_policy_set },
     { "policy suggest", "", "Say which service should be where, and why; move nothing.",
-      0, 0, NULL, NULL,
+      0, 0, NULL, policy_suggest_options,
       "  xgwctl policy suggest\n"
+      "  xgwctl policy suggest --seconds 20\n"
       "  xgwctl policy suggest -o json | jq '.services[] | select(.place != "
       ".suggested)'\n",
       cmd_policy_suggest },

@@ -119,12 +119,53 @@ static json_t *age_cell(const json_t *service)
                           : json_sprintf("%s%lld min", least, minutes);
 }
 
+/* "12.0-34.5 % heavy", "unknown". */
+static json_t *traffic_cell(const json_t *service)
+{
+    const json_t *traffic = json_object_get(service, "traffic");
+    const char *weight = json_string_value(json_object_get(service, "weight"));
+
+    if (!json_is_object(traffic) || !weight) {
+        return json_string("unknown");
+    }
+    return json_sprintf(
+        "%.1f-%.1f %% %s",
+        100 * json_number_value(json_object_get(traffic, "least_share")),
+        100 * json_number_value(json_object_get(traffic, "most_share")), weight);
+}
+
+static void print_measured(const json_t *traffic, struct buf *text)
+{
+    size_t i;
+    json_t *node;
+
+    if (!json_is_object(traffic)) {
+        return;
+    }
+    buf_printf(
+        text,
+        "traffic: %.3f Mbit/s in %lld s on %lld nodes, of it %.3f of VNIs that are not "
+        "counted one by one\n",
+        json_number_value(json_object_get(traffic, "total_bps")) / 1e6,
+        (long long)json_integer_value(json_object_get(traffic, "seconds")),
+        (long long)json_integer_value(json_object_get(traffic, "nodes")),
+        json_number_value(json_object_get(traffic, "uncounted_bps")) / 1e6);
+    json_array_foreach(json_object_get(traffic, "unmeasured"), i, node)
+    {
+        buf_text(text, "not measured: ");
+        cli_cell(json_object_get(node, "node"), text);
+        buf_text(text, ", ");
+        cli_cell(json_object_get(node, "why"), text);
+        buf_text(text, "\n");
+    }
+}
+
 static json_t *suggest_row(json_t *service)
 {
     const json_t *rate = json_object_get(service, "changes_per_hour");
     json_t *row = json_copy(service);
 
-    json_object_set_new(row, "traffic", json_string("unknown"));
+    json_object_set_new(row, "traffic", traffic_cell(service));
     json_object_set_new(row, "rate",
                         json_is_number(rate)
                             ? json_sprintf("%.1f", json_number_value(rate))
@@ -181,6 +222,7 @@ static void print_suggestion(const json_t *answer)
         json_array_append_new(rows, suggest_row(service));
     }
     cli_table(rows, columns, &text);
+    print_measured(json_object_get(answer, "traffic"), &text);
     buf_printf(
         &text,
         "on XGW-H now %lld routes, %lld VMs; as suggested %lld routes, %lld VMs\n",
@@ -194,11 +236,19 @@ static void print_suggestion(const json_t *answer)
 
 enum cli_exit cmd_policy_suggest(struct cli *cli)
 {
+    const char *seconds = cli_option(cli, "seconds");
+    struct buf path = BUF_INIT;
     struct err err = { 0 };
     struct cli_answer a = { 0 };
+    enum rc rc;
 
-    if (cli_http_call(cli->http, "GET", "/v1/policy/suggestion", NULL, &a, &err) !=
-        RC_OK) {
+    buf_text(&path, "/v1/policy/suggestion");
+    if (seconds) {
+        cli_http_query(&path, "seconds", seconds);
+    }
+    rc = cli_http_call(cli->http, "GET", buf_cstr(&path), NULL, &a, &err);
+    buf_fini(&path);
+    if (rc != RC_OK) {
         return cli_fail(&err);
     }
     if (cli->settings.output == CLI_TABLE) {

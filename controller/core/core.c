@@ -28,6 +28,8 @@ void core_config_default(struct core_config *c)
                       .memory_bytes = 64e9,
                       .entry_bytes = 71 },
         .frame_bytes = 500,
+        .suggest_watch_ms = SUGGEST_WATCH_MS,
+        .suggest_mature_ms = SUGGEST_MATURE_MS,
     };
 }
 
@@ -68,6 +70,7 @@ void core_free(struct core *c)
     }
     queue_fini(c);
     waits_fini(c);
+    traffic_fini(c); /* before its sessions go */
     devices_fini(c);
     groups_fini(c);
     demand_fini(c);
@@ -296,6 +299,7 @@ static void command(struct core *c, const struct command *cmd)
 static void tick(struct core *c)
 {
     sessions_tick(c);
+    traffic_tick(c);
     operations_tick(c);
     watch_tick(c);
     if (c->queue.probe_at_ms && c->queue.probe_at_ms <= c->now_ms) {
@@ -310,6 +314,7 @@ void core_step(struct core *c, uint64_t now_ms, uint64_t unix_ms,
      * a deadline off for ever.) */
     if (c->promised_ms && now_ms > c->promised_ms + LATE_MS) {
         sessions_extend(c, now_ms - c->promised_ms);
+        traffic_extend(c, now_ms - c->promised_ms);
     }
     c->now_ms = now_ms;
     c->unix_ms = unix_ms;
@@ -363,11 +368,13 @@ bool core_has_work(const struct core *c)
 
 uint64_t core_next_wake(const struct core *c)
 {
-    uint64_t wakes[] = {
-        sessions_wake(c),   waits_wake(c),
-        checkpoint_wake(c), operations_wake(c),
-        watch_wake(c),      c->queue.probe_at_ms ? c->queue.probe_at_ms : UINT64_MAX
-    };
+    uint64_t wakes[] = { sessions_wake(c),
+                         waits_wake(c),
+                         checkpoint_wake(c),
+                         operations_wake(c),
+                         watch_wake(c),
+                         traffic_wake(c),
+                         c->queue.probe_at_ms ? c->queue.probe_at_ms : UINT64_MAX };
     uint64_t wake = UINT64_MAX;
 
     for (unsigned i = 0; i < sizeof(wakes) / sizeof(wakes[0]); i++) {

@@ -35,6 +35,8 @@ struct core_config {
     uint32_t silent_beats;       /* beats missed until a device is silent; default 3 */
     uint32_t session_timeout_ms; /* no answer to a QUERY or BATCH for so long ends it */
     uint32_t request_keep_ms;    /* request ids; default 600,000 */
+    uint64_t suggest_watch_ms;   /* of suggest.h */
+    uint64_t suggest_mature_ms;  /* likewise */
     uint32_t vni_quarantine_ms;  /* a freed VNI is not reused before; default 0 */
     uint32_t max_in_flight;     /* store transactions, at most 32; more wait in order */
     uint32_t checkpoint_bytes;  /* of journal, then pages are written; default 32 MiB */
@@ -112,6 +114,9 @@ struct command {
             enum move_verdict verdict;
             char text[OPERATION_TEXT_MAX + 1];
         } step;
+        struct {
+            uint32_t seconds; /* between both looks at the traffic; 0: no look */
+        } suggest;
         struct {
             uint64_t revision;
             char cluster[CLUSTER_NAME_MAX + 1]; /* "" = all */

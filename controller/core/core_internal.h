@@ -21,6 +21,7 @@
 #include "controller/core/map.h"
 #include "controller/core/record.h"
 #include "controller/core/suggest.h"
+#include "controller/core/traffic.h"
 #include "controller/sync/sync.h"
 
 /* Ends the process when memory that must be had is not: see above. */
@@ -515,15 +516,42 @@ void resident_count(const struct core *c, uint32_t vni, const struct group *g,
 struct suggest_wait {
     struct suggest_wait *next;
     uint64_t token;
+    uint32_t seconds;
+};
+
+/* Which services a VNI's routes name, by their place in the suggestion. */
+#define SERVICE_BITS  256
+#define SERVICE_OTHER (SERVICE_BITS - 1) /* one that came since they were listed */
+struct service_set {
+    uint64_t bits[SERVICE_BITS / 64];
+};
+_Static_assert(SCOPE_SERVICE + ACTIVITY_NAMES_MAX < SERVICE_OTHER, "one bit each");
+
+enum suggest_phase {
+    SUGGEST_IDLE,
+    SUGGEST_MEASURE, /* traffic.h is at work */
+    SUGGEST_USES,    /* what each VNI uses */
+    SUGGEST_SHARE,   /* of the traffic, among what it uses */
+    SUGGEST_COUNT,   /* what XGW-H would hold */
 };
 
 struct suggest_job {
     struct suggest_wait *waits; /* who comes while it runs is answered with them */
-    uint32_t next_vni;          /* 0: not running */
-    struct policy policy;       /* the one that is suggested */
+    enum suggest_phase phase;
+    uint32_t next_vni;        /* of the walk over tenants */
+    uint32_t at_slot;         /* of that over the traffic */
+    struct map uses;          /* VNI → a: its place in `sets`, plus 1 */
+    struct service_set *sets; /* of VNIs on XGW-H */
+    uint32_t set_count, set_cap;
+    struct policy policy; /* the one that is suggested */
     struct suggestion *making;
     struct suggestion *last;
 };
+
+/* suggest_share.c: the traffic's share among services.  One slice each; true: over. */
+bool suggest_uses_work(struct core *c, uint32_t rows);
+bool suggest_share_work(struct core *c, uint32_t slots);
+void suggest_share_fini(struct suggest_job *job);
 
 void suggest_add(struct core *c, const struct command *cmd);
 bool suggest_work(struct core *c); /* one slice; false: nothing to do */
@@ -748,6 +776,7 @@ struct core {
     struct map v6_macs;
     struct activity activity;
     struct suggest_job suggest_job;
+    struct traffic traffic;
     struct device **devices; /* sorted by name */
     uint32_t device_count;
     bool suspects_itself; /* more than half of the nodes are lost */

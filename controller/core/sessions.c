@@ -37,6 +37,7 @@ static void session_remove(struct core *c, struct session *s)
     if (s->device && s->device->session == s) {
         s->device->session = NULL;
     }
+    traffic_forget_session(c, s->id);
     leave_group(s);
     blob_unref(s->config);
     free(s);
@@ -207,6 +208,7 @@ static void hello(struct core *c, struct session *s, const struct agent_hello *h
     take_over(c, s, d);
     note_hello(c, d, h);
     moves_forget_asks(c, d->name);
+    traffic_forget_session(c, s->id);
     leave_group(s);
     s->group = group_find(c, node->cluster);
     s->group->session_count++;
@@ -266,6 +268,9 @@ static void session_msg(struct core *c, struct session *s, const struct agent_ms
     case AGENT_TELEMETRY:
         watch_telemetry(c, d, msg->telemetry);
         return; /* nothing to be told because of it */
+    case AGENT_COUNTERS:
+        traffic_answer(c, s, &msg->counters);
+        break;
     case AGENT_BEAT:
         d->beat = msg->beat;
         if (msg->beat.boot_id == d->boot_id) {

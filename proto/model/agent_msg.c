@@ -19,6 +19,11 @@ void agent_msg_fini(struct agent_msg *m)
         free(m->telemetry);
         m->telemetry = NULL;
         break;
+    case AGENT_COUNTERS:
+        free(m->counters.items);
+        m->counters.items = NULL;
+        m->counters.item_count = 0;
+        break;
     case AGENT_HELLO:
     case AGENT_BEAT:
     case AGENT_AUDIT:
@@ -40,6 +45,7 @@ void ctl_msg_fini(struct ctl_msg *m)
     case CTL_QUERY:
     case CTL_REDIRECT:
     case CTL_AUDIT:
+    case CTL_COUNTERS:
         break;
     }
 }

@@ -44,7 +44,8 @@ enum agent_msg_kind {
     AGENT_ACK = 3,
     AGENT_BEAT = 4,
     AGENT_TELEMETRY = 7,
-    AGENT_AUDIT = 20 /* answers AUDIT */
+    AGENT_AUDIT = 20,   /* answers AUDIT */
+    AGENT_COUNTERS = 24 /* answers COUNTERS */
 };
 
 struct agent_hello {
@@ -132,6 +133,26 @@ struct agent_audit {
     struct digest found[TABLE_COUNT];
 };
 
+#define COUNTERS_MAX 1024 /* VNIs of one answer */
+
+/* What one VNI sent through the device since the device began to count it. */
+struct vni_counter {
+    uint32_t vni;
+    uint32_t cell; /* what counts it; another one counts from another value */
+    uint64_t packets;
+    uint64_t bytes; /* of frames as they arrived */
+};
+
+/* VNIs that the device counts one by one, in ascending order. */
+struct agent_counters {
+    uint64_t ask_id;
+    enum rc rc; /* RC_NOT_FOUND: such a device counts no VNIs; else why not now */
+    struct vni_counter *items;
+    uint32_t item_count;
+    uint32_t next_vni;                 /* to ask for next; 0: that was all … */
+    uint64_t rest_packets, rest_bytes; /* … and all other VNIs together */
+};
+
 struct agent_msg {
     enum agent_msg_kind kind;
     union {
@@ -141,6 +162,7 @@ struct agent_msg {
         struct agent_beat beat;
         struct agent_audit audit;
         struct telemetry *telemetry;
+        struct agent_counters counters;
     };
 };
 
@@ -149,7 +171,8 @@ enum ctl_msg_kind {
     CTL_QUERY = 2,
     CTL_BATCH = 3,
     CTL_REDIRECT = 4,
-    CTL_AUDIT = 20
+    CTL_AUDIT = 20,
+    CTL_COUNTERS = 24
 };
 
 struct ctl_assign {
@@ -180,6 +203,13 @@ struct ctl_audit {
     uint32_t vni;
 };
 
+/* Tell the counters of the VNIs from this one on.  One such question at a time: a new
+ * one voids the one before.  It waits for no BATCH and no BATCH for it. */
+struct ctl_counters {
+    uint64_t ask_id;
+    uint32_t from_vni;
+};
+
 struct ctl_msg {
     enum ctl_msg_kind kind;
     union {
@@ -187,6 +217,7 @@ struct ctl_msg {
         struct ctl_query query;
         struct ctl_batch batch;
         struct ctl_audit audit;
+        struct ctl_counters counters;
         char redirect[128]; /* address of the leader */
     };
 };

@@ -247,6 +247,7 @@ static const ProtobufCMessageDescriptor *const agent_bodies[] = {
     [AGENT_BEAT] = &xgw__agent__v1__beat__descriptor,
     [AGENT_AUDIT] = &xgw__agent__v1__audit__descriptor,
     [AGENT_TELEMETRY] = &xgw__agent__v1__telemetry__descriptor,
+    [AGENT_COUNTERS] = &xgw__agent__v1__counters__descriptor,
 };
 
 static enum rc take_audit(const Xgw__Agent__V1__Audit *w, struct agent_audit *a,
@@ -266,9 +267,44 @@ static enum rc take_audit(const Xgw__Agent__V1__Audit *w, struct agent_audit *a,
     return RC_OK;
 }
 
+static enum rc take_counters(const Xgw__Agent__V1__Counters *w,
+                             struct agent_counters *c, struct err *err)
+{
+    if (w->code > RC_BUG) {
+        return bad(err, "counters.code");
+    }
+    if (w->n_vni > COUNTERS_MAX || w->n_cell != w->n_vni || w->n_packets != w->n_vni ||
+        w->n_bytes != w->n_vni || w->next_vni > VNI_MAX) {
+        return bad(err, "counters.vni");
+    }
+    for (size_t i = 0; i < w->n_vni; i++) {
+        /* What is told next lies behind it, so that asking comes to an end. */
+        if (w->vni[i] < VNI_MIN || w->vni[i] > VNI_MAX ||
+            (i > 0 && w->vni[i] <= w->vni[i - 1]) ||
+            (w->next_vni != 0 && w->vni[i] >= w->next_vni)) {
+            return bad(err, "counters.vni");
+        }
+    }
+    c->items = w->n_vni > 0 ? calloc(w->n_vni, sizeof(*c->items)) : NULL;
+    if (w->n_vni > 0 && !c->items) {
+        return err_set(err, RC_NO_MEMORY, "out of memory");
+    }
+    for (size_t i = 0; i < w->n_vni; i++) {
+        c->items[i] =
+            (struct vni_counter){ w->vni[i], w->cell[i], w->packets[i], w->bytes[i] };
+    }
+    c->item_count = (uint32_t)w->n_vni;
+    c->ask_id = w->ask_id;
+    c->rc = (enum rc)w->code;
+    c->next_vni = w->next_vni;
+    c->rest_packets = w->rest_packets;
+    c->rest_bytes = w->rest_bytes;
+    return RC_OK;
+}
+
 #define AGENT_MEMBERS                                                                  \
     (1u << AGENT_HELLO | 1u << AGENT_DIGESTS | 1u << AGENT_ACK | 1u << AGENT_BEAT |    \
-     1u << AGENT_AUDIT | 1u << AGENT_TELEMETRY)
+     1u << AGENT_AUDIT | 1u << AGENT_TELEMETRY | 1u << AGENT_COUNTERS)
 
 enum rc agent_msg_decode(const void *bytes, size_t len, struct agent_msg *ret,
                          struct err *err)
@@ -304,6 +340,9 @@ enum rc agent_msg_decode(const void *bytes, size_t len, struct agent_msg *ret,
         break;
     case AGENT_TELEMETRY:
         rc = agent_telemetry_take(body, &m.telemetry, err);
+        break;
+    case AGENT_COUNTERS:
+        rc = take_counters(body, &m.counters, err);
         break;
     }
     protobuf_c_message_free_unpacked(body, NULL);
@@ -437,9 +476,27 @@ static enum rc take_audit_request(const struct wire_field *f, struct ctl_audit *
     return a->vni >= VNI_MIN && a->vni <= VNI_MAX ? RC_OK : bad(err, "audit.vni");
 }
 
+static enum rc take_counters_request(const struct wire_field *f, struct ctl_counters *c,
+                                     struct err *err)
+{
+    enum rc rc = RC_OK;
+    Xgw__Agent__V1__CountersRequest *w =
+        unpack(&xgw__agent__v1__counters_request__descriptor, f, 64, &rc, err);
+
+    if (!w) {
+        return rc;
+    }
+    c->ask_id = w->ask_id;
+    c->from_vni = w->from_vni;
+    xgw__agent__v1__counters_request__free_unpacked(w, NULL);
+    return c->from_vni >= VNI_MIN && c->from_vni <= VNI_MAX
+               ? RC_OK
+               : bad(err, "counters.from_vni");
+}
+
 #define CTL_MEMBERS                                                                    \
     (1u << CTL_ASSIGN | 1u << CTL_QUERY | 1u << CTL_BATCH | 1u << CTL_REDIRECT |       \
-     1u << CTL_AUDIT)
+     1u << CTL_AUDIT | 1u << CTL_COUNTERS)
 
 enum rc ctl_msg_decode(const void *bytes, size_t len, struct ctl_msg *ret,
                        struct err *err)
@@ -467,6 +524,9 @@ enum rc ctl_msg_decode(const void *bytes, size_t len, struct ctl_msg *ret,
         break;
     case CTL_AUDIT:
         rc = take_audit_request(&f, &m.audit, err);
+        break;
+    case CTL_COUNTERS:
+        rc = take_counters_request(&f, &m.counters, err);
         break;
     }
     if (rc == RC_OK) {

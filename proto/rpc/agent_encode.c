@@ -210,6 +210,43 @@ static enum rc put_audit(const struct agent_audit *a, struct buf *to)
     return put_agent(to, XGW__AGENT__V1__AGENT_MESSAGE__M_AUDIT, &wire);
 }
 
+static enum rc put_counters(const struct agent_counters *c, struct buf *to)
+{
+    Xgw__Agent__V1__Counters wire = XGW__AGENT__V1__COUNTERS__INIT;
+    struct {
+        uint32_t vni[COUNTERS_MAX], cell[COUNTERS_MAX];
+        uint64_t packets[COUNTERS_MAX], bytes[COUNTERS_MAX];
+    } * w;
+    enum rc rc;
+
+    if (c->item_count > COUNTERS_MAX) {
+        return RC_RANGE;
+    }
+    w = malloc(sizeof(*w));
+    if (!w) {
+        return RC_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < c->item_count; i++) {
+        w->vni[i] = c->items[i].vni;
+        w->cell[i] = c->items[i].cell;
+        w->packets[i] = c->items[i].packets;
+        w->bytes[i] = c->items[i].bytes;
+    }
+    wire.ask_id = c->ask_id;
+    wire.code = (uint32_t)c->rc;
+    wire.n_vni = wire.n_cell = wire.n_packets = wire.n_bytes = c->item_count;
+    wire.vni = w->vni;
+    wire.cell = w->cell;
+    wire.packets = w->packets;
+    wire.bytes = w->bytes;
+    wire.next_vni = c->next_vni;
+    wire.rest_packets = c->rest_packets;
+    wire.rest_bytes = c->rest_bytes;
+    rc = put_agent(to, XGW__AGENT__V1__AGENT_MESSAGE__M_COUNTERS, &wire);
+    free(w);
+    return rc;
+}
+
 enum rc agent_msg_encode(const struct agent_msg *m, struct buf *to)
 {
     switch (m->kind) {
@@ -225,6 +262,8 @@ enum rc agent_msg_encode(const struct agent_msg *m, struct buf *to)
         return put_audit(&m->audit, to);
     case AGENT_TELEMETRY:
         return agent_telemetry_encode(m->telemetry, to);
+    case AGENT_COUNTERS:
+        return put_counters(&m->counters, to);
     }
     return RC_BUG;
 }
@@ -305,6 +344,15 @@ static enum rc put_audit_request(const struct ctl_audit *a, struct buf *to)
     return put_ctl(to, XGW__AGENT__V1__CONTROLLER_MESSAGE__M_AUDIT, &wire);
 }
 
+static enum rc put_counters_request(const struct ctl_counters *c, struct buf *to)
+{
+    Xgw__Agent__V1__CountersRequest wire = XGW__AGENT__V1__COUNTERS_REQUEST__INIT;
+
+    wire.ask_id = c->ask_id;
+    wire.from_vni = c->from_vni;
+    return put_ctl(to, XGW__AGENT__V1__CONTROLLER_MESSAGE__M_COUNTERS, &wire);
+}
+
 enum rc ctl_msg_encode(const struct ctl_msg *m, struct buf *to, struct blob **ret_tail)
 {
     *ret_tail = NULL;
@@ -323,6 +371,8 @@ enum rc ctl_msg_encode(const struct ctl_msg *m, struct buf *to, struct blob **re
                        (void *)m->redirect);
     case CTL_AUDIT:
         return put_audit_request(&m->audit, to);
+    case CTL_COUNTERS:
+        return put_counters_request(&m->counters, to);
     }
     return RC_BUG;
 }

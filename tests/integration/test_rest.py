@@ -286,7 +286,11 @@ class Entries(Case):
         self.assertEqual((one["place"], one["suggested"], one["entries"]),
                          ("xgw-h", "xgw-h", 1))
         self.assertIn("needs an hour", one["reason"])
-        self.assertIsNone(one["traffic_share"])
+        self.assertEqual((one["weight"], one["traffic"]), ("unknown", None))
+        self.assertEqual((got["traffic"]["seconds"], got["traffic"]["total_bps"]), (5, 0))
+        self.assertIsNone(self.expect("GET", "/v1/policy/suggestion?seconds=0").json["traffic"])
+        self.refused("GET", "/v1/policy/suggestion?seconds=31", field="seconds",
+                     rule="number_range")
         self.assertEqual((one["changes"], one["changes_per_hour"]), (1, None))
         self.assertFalse(one["age_is_least"])
         self.assertGreaterEqual(by_name["local"]["entries"], 2)

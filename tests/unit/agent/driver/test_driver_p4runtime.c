@@ -95,6 +95,9 @@ struct bench {
     uint64_t last_id;
     char packet[32];
     uint64_t packets, ends;
+    unsigned counters;
+    struct device_counters counted;
+    struct vni_counter items[COUNTERS_MAX];
 };
 
 static void on_up(void *ctx, const struct device_state *state)
@@ -167,8 +170,21 @@ static void on_totals(void *ctx, const struct device_totals *totals)
     }
 }
 
-static const struct driver_events events = { on_up,   on_down,     on_done,
-                                             on_rows, on_read_end, on_totals };
+static void on_counters(void *ctx, const struct device_counters *c)
+{
+    struct bench *b = ctx;
+
+    b->counters++;
+    b->counted = *c;
+    ck_assert_uint_le(c->count, ARRAY_LEN(b->items));
+    if (c->count > 0) {
+        memcpy(b->items, c->items, c->count * sizeof(b->items[0]));
+    }
+}
+
+static const struct driver_events events = { on_up,      on_down,     on_done,
+                                             on_rows,    on_read_end, on_totals,
+                                             on_counters };
 
 static void bench_open(struct bench *b)
 {
@@ -942,6 +958,72 @@ static void on_packet(void *ctx, uint16_t port, const uint8_t *bytes, size_t len
     memcpy(b->packet, bytes, len);
 }
 
+static struct blob *vnis(uint32_t first, uint32_t count)
+{
+    struct batch_writer w;
+    struct blob *blob;
+
+    batch_writer_init(&w);
+    for (uint32_t i = 0; i < count; i++) {
+        struct entry e = { .table = TABLE_VNI, .vni = first + i };
+
+        e.vni_row.half = (first + i) & 1;
+        batch_add_entry(&w, ENTRY_PUT, &e);
+    }
+    blob = batch_writer_finish(&w);
+    batch_writer_fini(&w);
+    return blob;
+}
+
+static void ask_counters(struct bench *b, uint32_t from)
+{
+    unsigned before = b->counters;
+
+    b->d->cls->vni_counters(b->d, 900 + from, from);
+    RIG_UNTIL(&b->rig, b->counters == before + 1);
+    ck_assert_uint_eq(b->counted.id, 900 + from);
+}
+
+/* Cell 17 of vni_counter on one device, the same on the other. */
+START_TEST(counters_of_vnis_come_in_pieces_and_are_the_sum_of_both_devices)
+{
+    struct bench *b = bench_new();
+
+    bench_open(b);
+    ask_counters(b, 1); /* no program yet */
+    ck_assert_uint_eq(b->counted.count + b->counted.next_vni, 0);
+    ck_assert_int_eq(do_write(b, 1, 5, vnis(1000, COUNTERS_MAX + 10)), RC_OK);
+    test_switch_set_counter(b->rig.sw, 0, 0x12000000 + 14, 0, 7, 700);
+    ask_counters(b, 1);
+    ck_assert_int_eq(b->counted.rc, RC_OK);
+    ck_assert_uint_eq(b->counted.count, COUNTERS_MAX);
+    ck_assert_uint_eq(b->items[0].vni, 1000);
+    ck_assert_uint_eq(b->counted.next_vni, 1000 + COUNTERS_MAX);
+    ck_assert_uint_eq(b->counted.rest_bytes, 0); /* with the last piece */
+    test_switch_set_counter(b->rig.sw, 0, 0x12000000 + 14, b->items[3].cell, 4, 400);
+    test_switch_set_counter(b->rig.sw, 1, 0x12000000 + 14, b->items[3].cell, 1, 100);
+    ask_counters(b, 1002);
+    ck_assert_uint_eq(b->items[1].vni, 1003);
+    ck_assert_uint_eq(b->items[1].packets, 5);
+    ck_assert_uint_eq(b->items[1].bytes, 500);
+    ck_assert_uint_eq(b->items[0].packets + b->items[2].packets, 0);
+    ask_counters(b, b->counted.next_vni);
+    ck_assert_uint_eq(b->counted.count, 8);
+    ck_assert_uint_eq(b->counted.next_vni, 0);
+    ck_assert_uint_eq(b->counted.rest_packets, 7);
+    ck_assert_uint_eq(b->counted.rest_bytes, 700);
+    /* One that the tables' end voids is not answered. */
+    b->d->cls->vni_counters(b->d, 5, 1);
+    b->d->cls->vni_counters(b->d, 6, 1);
+    RIG_UNTIL(&b->rig, b->counted.id == 6);
+    b->d->cls->vni_counters(b->d, 7, 1);
+    test_switch_disconnect(b->rig.sw);
+    RIG_UNTIL(&b->rig, b->downs == 1);
+    ck_assert_uint_eq(b->counted.id, 6);
+    bench_free(b);
+}
+END_TEST
+
 START_TEST(counters_and_packets_go_through)
 {
     struct bench *b = bench_new();
@@ -1015,6 +1097,7 @@ int main(void)
     tcase_add_test(tc, whatever_fails_the_end_is_what_was_wanted);
     tcase_add_test(tc,
                    drops_are_the_sum_over_the_gresses_that_drop_and_over_the_devices);
+    tcase_add_test(tc, counters_of_vnis_come_in_pieces_and_are_the_sum_of_both_devices);
     tcase_add_test(tc, counters_and_packets_go_through);
     return unit_run("driver_p4runtime", tc);
 }

@@ -12,8 +12,11 @@ struct rig {
     struct session *session;
     uint64_t now_ms;
     unsigned count[SESSION_LOG + 1];
-    unsigned sent[AGENT_TELEMETRY + 1];
     struct telemetry telemetry;
+    unsigned sent[AGENT_COUNTERS + 1];
+    uint64_t counters_id;           /* of the last question to the device */
+    struct agent_counters counters; /* the last answer; its items: */
+    struct vni_counter counted[4];
     struct session_out dial;
     struct agent_hello hello;
     struct agent_ack ack;
@@ -43,6 +46,12 @@ static void note_send(struct rig *r, const struct agent_msg *m)
         r->telemetry = *m->telemetry;
     } else if (m->kind == AGENT_DIGESTS) {
         r->digests++;
+    } else if (m->kind == AGENT_COUNTERS) {
+        r->counters = m->counters;
+        ck_assert_uint_le(m->counters.item_count, ARRAY_LEN(r->counted));
+        for (uint32_t i = 0; i < m->counters.item_count; i++) {
+            r->counted[i] = m->counters.items[i];
+        }
     }
 }
 
@@ -71,6 +80,10 @@ static void drain(struct rig *r)
         case SESSION_READ:
             r->read_id = out.read.id;
             r->read_vni = out.read.vni;
+            break;
+        case SESSION_COUNTERS:
+            r->counters_id = out.counters.id;
+            ck_assert_uint_eq(out.counters.from_vni, 5);
             break;
         case SESSION_LOG:
             snprintf(r->log, sizeof(r->log), "%s %s", out.log.event, out.log.text);
@@ -910,6 +923,72 @@ START_TEST(no_answer_to_hello_is_not_waited_for_for_ever)
 }
 END_TEST
 
+static void ask_counters(struct rig *r, uint64_t ask_id)
+{
+    struct ctl_msg m = { .kind = CTL_COUNTERS };
+
+    m.counters = (struct ctl_counters){ ask_id, 5 };
+    feed(r, &(struct session_in){ .kind = SESSION_LINK_MSG, .ctl = &m });
+}
+
+static void answer_counters(struct rig *r, uint64_t id, enum rc rc)
+{
+    static const struct vni_counter items[] = { { 5, 1, 2, 300 }, { 9, 4, 1, 64 } };
+    struct device_counters c = {
+        .id = id, .rc = rc, .next_vni = 11, .items = items, .count = rc == RC_OK ? 2 : 0
+    };
+
+    feed(r, &(struct session_in){ .kind = SESSION_DEVICE_COUNTERS, .counters = &c });
+}
+
+START_TEST(counters_are_told_as_the_device_tells_them_and_once)
+{
+    struct rig r;
+    uint64_t first;
+
+    start(&r);
+    batch(&r, 1, 5, vms(BATCH_PUT, 1, 2, 1)); /* a write under way is no matter */
+    ask_counters(&r, 70);
+    first = r.counters_id;
+    ask_counters(&r, 71); /* voids the one before */
+    answer_counters(&r, first, RC_OK);
+    ck_assert_uint_eq(r.sent[AGENT_COUNTERS], 0);
+    answer_counters(&r, r.counters_id, RC_OK);
+    answer_counters(&r, r.counters_id, RC_OK);
+    ck_assert_uint_eq(r.sent[AGENT_COUNTERS], 1);
+    ck_assert_uint_eq(r.counters.ask_id, 71);
+    ck_assert_int_eq(r.counters.rc, RC_OK);
+    ck_assert_uint_eq(r.counters.next_vni, 11);
+    ck_assert_uint_eq(r.counters.item_count, 2);
+    ck_assert_uint_eq(r.counted[1].vni, 9);
+    ck_assert_uint_eq(r.counted[0].bytes, 300);
+    ask_counters(&r, 72);
+    answer_counters(&r, r.counters_id, RC_NOT_FOUND);
+    ck_assert_uint_eq(r.sent[AGENT_COUNTERS], 2);
+    ck_assert_int_eq(r.counters.rc, RC_NOT_FOUND);
+    rig_fini(&r);
+}
+END_TEST
+
+START_TEST(counters_that_the_device_does_not_tell_are_told_to_be_late_or_not_at_all)
+{
+    struct rig r;
+
+    start(&r);
+    ask_counters(&r, 70);
+    ck_assert_uint_le(session_next_wake(r.session), r.now_ms + 1000);
+    tick_at(&r, r.now_ms + 1000);
+    ck_assert_uint_eq(r.sent[AGENT_COUNTERS], 1);
+    ck_assert_int_eq(r.counters.rc, RC_TIMEOUT);
+    ask_counters(&r, 71);
+    feed(&r,
+         &(struct session_in){ .kind = SESSION_DEVICE_DOWN }); /* a new HELLO says it */
+    answer_counters(&r, r.counters_id, RC_OK);
+    ck_assert_uint_eq(r.sent[AGENT_COUNTERS], 1);
+    rig_fini(&r);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("session");
@@ -934,6 +1013,9 @@ int main(void)
     tcase_add_test(tc, a_lost_link_does_nothing_to_the_device);
     tcase_add_test(tc, a_new_data_plane_starts_a_new_conversation_on_the_same_link);
     tcase_add_test(tc, a_configuration_goes_to_the_device_once_and_before_the_tables);
+    tcase_add_test(tc, counters_are_told_as_the_device_tells_them_and_once);
+    tcase_add_test(
+        tc, counters_that_the_device_does_not_tell_are_told_to_be_late_or_not_at_all);
     tcase_add_test(tc, beats_come_as_often_as_was_said_and_carry_the_last_totals);
     tcase_add_test(tc, counters_become_rates_each_second);
     tcase_add_test(

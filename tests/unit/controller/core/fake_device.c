@@ -149,6 +149,31 @@ static void answer_audit(struct device *d, const struct ctl_audit *a)
     device_say(d, &m);
 }
 
+static void answer_counters(struct device *d, const struct ctl_counters *c)
+{
+    struct agent_msg m = { .kind = AGENT_COUNTERS };
+    struct vni_counter items[ARRAY_LEN(d->counters)];
+    uint32_t most = d->counter_piece ? d->counter_piece : d->counter_count;
+    uint32_t i = 0;
+
+    d->counter_asks++;
+    m.counters.ask_id = c->ask_id;
+    m.counters.rc = d->counters_rc;
+    m.counters.items = items;
+    for (; i < d->counter_count && m.counters.item_count < most; i++) {
+        if (d->counters[i].vni >= c->from_vni) {
+            items[m.counters.item_count++] = d->counters[i];
+        }
+    }
+    m.counters.next_vni = i < d->counter_count ? d->counters[i].vni : 0;
+    m.counters.rest_bytes = i < d->counter_count ? 0 : d->rest_bytes;
+    if (d->counters_rc != RC_OK) {
+        m.counters =
+            (struct agent_counters){ .ask_id = c->ask_id, .rc = d->counters_rc };
+    }
+    device_say(d, &m);
+}
+
 static void take(struct device *d, const struct ctl_msg *m)
 {
     switch (m->kind) {
@@ -171,6 +196,11 @@ static void take(struct device *d, const struct ctl_msg *m)
     case CTL_AUDIT:
         if (!d->is_mute) {
             answer_audit(d, &m->audit);
+        }
+        break;
+    case CTL_COUNTERS:
+        if (!d->is_mute && !d->keeps_counters) {
+            answer_counters(d, &m->counters);
         }
         break;
     default:

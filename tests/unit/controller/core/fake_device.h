@@ -24,6 +24,13 @@ struct device {
     uint8_t loses_table;      /* a read-back finds nothing of it; 0: none */
     uint32_t audits;
     uint32_t assigns;
+    enum rc counters_rc;             /* what COUNTERS is answered with … */
+    struct vni_counter counters[16]; /* … else these, by VNI, … */
+    uint32_t counter_count;
+    uint32_t counter_piece; /* … so many at a time; 0: all */
+    uint64_t rest_bytes;
+    bool keeps_counters; /* answers no COUNTERS */
+    uint32_t counter_asks;
     struct ctl_assign assign; /* the last; config by reference */
     struct table_set *tables;
 };

@@ -19,6 +19,8 @@ static uint32_t draw(uint32_t below)
 
 /* ---- the judgement ---- */
 
+static const struct suggest_limits limits = { SUGGEST_WATCH_MS, SUGGEST_MATURE_MS };
+
 struct judged {
     struct service_figures f;
     enum policy_place want;
@@ -40,7 +42,7 @@ static const struct judged cases[] = {
       POLICY_XGW_X86,
       "not judged" },
     { { SETTLED("idc", POLICY_XGW_H) }, POLICY_XGW_H, "mature, 8 d old" },
-    { { SETTLED("idc", POLICY_XGW_X86) }, POLICY_XGW_X86, "nobody has measured" },
+    { { SETTLED("idc", POLICY_XGW_X86) }, POLICY_XGW_X86, "was not measured" },
     { { SETTLED("service:dns", POLICY_XGW_H) }, POLICY_XGW_H, "hands its packets" },
     { { SETTLED("service:dns", POLICY_XGW_X86) }, POLICY_XGW_X86, "hands its packets" },
 };
@@ -50,7 +52,7 @@ START_TEST(services_are_judged_with_the_reason)
     const struct judged *j = &cases[_i];
     char reason[SUGGEST_REASON_MAX + 1] = "";
 
-    ck_assert_int_eq(suggest_judge(&j->f, reason), j->want);
+    ck_assert_int_eq(suggest_judge(&limits, &j->f, reason), j->want);
     ck_assert_msg(strstr(reason, j->words), "%s", reason);
 }
 END_TEST
@@ -58,7 +60,7 @@ END_TEST
 static enum policy_place judge(struct service_figures f, const char *words)
 {
     char reason[SUGGEST_REASON_MAX + 1] = "";
-    enum policy_place place = suggest_judge(&f, reason);
+    enum policy_place place = suggest_judge(&limits, &f, reason);
 
     ck_assert_msg(strstr(reason, words), "%s", reason);
     return place;

@@ -171,6 +171,8 @@ static void carry_out(struct pair *p, struct session_out *out)
     case SESSION_POLL_TOTALS:
         p->driver->cls->poll_totals(p->driver);
         break;
+    case SESSION_COUNTERS: /* nobody asks in here */
+        break;
     case SESSION_LOG:
         snprintf(p->last_log, sizeof(p->last_log), "%s %s", out->log.event,
                  out->log.text);
@@ -252,6 +254,7 @@ static void hear(struct pair *p, const struct agent_msg *m)
     case AGENT_BEAT:
     case AGENT_AUDIT:
     case AGENT_TELEMETRY:
+    case AGENT_COUNTERS:
         break;
     }
     if (rc != RC_OK) {

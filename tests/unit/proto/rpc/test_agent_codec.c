@@ -12,6 +12,7 @@ static const char *const ctl_wire[] = {
     "1a0c080710ac0218017a03010203",
     "220d31302e302e302e313a37303030",
     "a2010408031064",
+    "c2010408031064",
 };
 static const char *const agent_wire[] = {
     ("0a5a0a0467772d311001180421887766554433221128ac023001380141030000000000"
@@ -25,12 +26,14 @@ static const char *const agent_wire[] = {
      "1a001a0b09070000000000000010011a001a00"),
     ("3a4409010000000000000010e80718ac02221e0a08706f72742f757030120672785f6270"
      "73180220e80728f40330053807220a12046469736b180328082a070a036d74751002"),
+    "c20123080310051a0564ffffff07220407ffbf012a0301ac0232064080e497d012400948e807",
 };
 /* Their kinds, in order. */
-static const int ctl_kinds[] = { CTL_ASSIGN, CTL_QUERY, CTL_BATCH, CTL_REDIRECT,
-                                 CTL_AUDIT };
-static const int agent_kinds[] = { AGENT_HELLO, AGENT_DIGESTS, AGENT_ACK,
-                                   AGENT_BEAT,  AGENT_AUDIT,   AGENT_TELEMETRY };
+static const int ctl_kinds[] = { CTL_ASSIGN,   CTL_QUERY, CTL_BATCH,
+                                 CTL_REDIRECT, CTL_AUDIT, CTL_COUNTERS };
+static const int agent_kinds[] = { AGENT_HELLO,   AGENT_DIGESTS, AGENT_ACK,
+                                   AGENT_BEAT,    AGENT_AUDIT,   AGENT_TELEMETRY,
+                                   AGENT_COUNTERS };
 
 static size_t from_hex(const char *hex, uint8_t *to)
 {
@@ -76,6 +79,9 @@ static void make_ctl(int kind, struct ctl_msg *m)
         break;
     case CTL_AUDIT:
         m->audit = (struct ctl_audit){ .audit_id = 3, .vni = 100 };
+        break;
+    case CTL_COUNTERS:
+        m->counters = (struct ctl_counters){ .ask_id = 3, .from_vni = 100 };
         break;
     }
 }
@@ -141,6 +147,17 @@ static void make_agent(int kind, struct agent_msg *m)
             .drop_count = 1,
             .drops = { { "mtu", 2 } }
         };
+        break;
+    case AGENT_COUNTERS:
+        m->counters = (struct agent_counters){ .ask_id = 3,
+                                               .rc = RC_CONFLICT,
+                                               .item_count = 2,
+                                               .rest_packets = 9,
+                                               .rest_bytes = 1000 };
+        m->counters.items = calloc(2, sizeof(struct vni_counter));
+        m->counters.items[0] = (struct vni_counter){ 100, 7, 1, 64 };
+        m->counters.items[1] =
+            (struct vni_counter){ VNI_MAX, 24575, 300, UINT64_C(5000000000) };
         break;
     }
 }
@@ -233,6 +250,13 @@ static const struct {
     { "1a023001", true, "ack.standing" },             /* 1 of none */
     { "a20102101a", true, "audit.code" },
     { "a201101a001a001a001a001a001a001a001a00", true, "audit.found" }, /* 8 tables */
+    { "c20102101a", true, "counters.code" },
+    { "c201031a0101", true, "counters.vni" }, /* the other lists are shorter */
+    { "c201101a020504220201012a02000032020000", true, "counters.vni" },
+    { "c2010e1a01052201012a01003201003805", true,
+      "counters.vni" }, /* next is not behind */
+    { "c201053880808008", true, "counters.vni" },
+    { "c2010c1a01002201012a0100320100", true, "counters.vni" },
     { "0a00", false, "assign.beat_ms" },
     { "1200", false, "query.items" },
     { "120412020807", false, "query.items" },         /* table 7 */
@@ -246,6 +270,7 @@ static const struct {
     { "2200", false, "redirect" },
     { "22022020", false, "redirect" },
     { "a20100", false, "audit.vni" },
+    { "c20100", false, "counters.from_vni" },
 };
 
 START_TEST(damage_and_numbers_out_of_bounds_are_refused_with_the_field)
