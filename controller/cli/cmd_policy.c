@@ -142,14 +142,16 @@ static void print_measured(const json_t *traffic, struct buf *text)
     if (!json_is_object(traffic)) {
         return;
     }
-    buf_printf(
-        text,
-        "traffic: %.3f Mbit/s in %lld s on %lld nodes, of it %.3f of VNIs that are not "
-        "counted one by one\n",
-        json_number_value(json_object_get(traffic, "total_bps")) / 1e6,
-        (long long)json_integer_value(json_object_get(traffic, "seconds")),
-        (long long)json_integer_value(json_object_get(traffic, "nodes")),
-        json_number_value(json_object_get(traffic, "uncounted_bps")) / 1e6);
+    if (json_integer_value(json_object_get(traffic, "nodes")) > 0) {
+        buf_printf(
+            text,
+            "traffic: %.3f Mbit/s in %lld s on %lld nodes, of it %.3f of VNIs that are "
+            "not counted one by one\n",
+            json_number_value(json_object_get(traffic, "total_bps")) / 1e6,
+            (long long)json_integer_value(json_object_get(traffic, "seconds")),
+            (long long)json_integer_value(json_object_get(traffic, "nodes")),
+            json_number_value(json_object_get(traffic, "uncounted_bps")) / 1e6);
+    }
     json_array_foreach(json_object_get(traffic, "unmeasured"), i, node)
     {
         buf_text(text, "not measured: ");

@@ -285,7 +285,7 @@ class Entries(Case):
         one = by_name["service:advised"]
         self.assertEqual((one["place"], one["suggested"], one["entries"]),
                          ("xgw-h", "xgw-h", 1))
-        self.assertIn("needs an hour", one["reason"])
+        self.assertIn("needs 60 min", one["reason"])
         self.assertEqual((one["weight"], one["traffic"]), ("unknown", None))
         self.assertEqual((got["traffic"]["seconds"], got["traffic"]["total_bps"]), (5, 0))
         self.assertIsNone(self.expect("GET", "/v1/policy/suggestion?seconds=0").json["traffic"])

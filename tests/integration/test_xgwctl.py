@@ -197,7 +197,7 @@ tenants:
         hops = self.json("trace", "--vni", 900, "--dst", "10.1.0.1")["hops"]
         self.assertEqual([h["kind"] for h in hops], ["tenant", "route", "forward"])
         out = self.ctl("policy", "suggest").stdout
-        self.assertRegex(out, r"(?m)^local +xgw-h +unknown +8 +- +0 min +xgw-h .*needs an hour")
+        self.assertRegex(out, r"(?m)^local +xgw-h +unknown +8 +- +0 min +xgw-h .*needs 60 min")
         self.assertRegex(out, r"(?m)^on XGW-H now 2 routes, 0 VMs; as suggested 2 routes")
         self.assertIn("nothing to move", out)
         self.ctl("policy", "set", "internet=xgw-h")
