@@ -365,9 +365,6 @@ void move_facts_of(struct core *c, const struct operation *o, struct run *r,
     case MOVE_AUDIT:
         ret->audit = gate_of(c, o, r, why);
         break;
-    case MOVE_PROBE:
-        ret->probe = GATE_PASSED;
-        break;
     case MOVE_STEER:
         ret->is_steered = o->move.ignores_steering || is_steered(c, o, r, why);
         break;

@@ -58,16 +58,10 @@ static enum move_verdict until_steered(const struct operation *o,
                                        const struct move_facts *f,
                                        char ret_why[OPERATION_TEXT_MAX + 1])
 {
-    switch (o->step) {
-    case MOVE_INSTALL:
-        return install(f, ret_why);
-    case MOVE_AUDIT:
-        return gate(f->audit, "waits for the target's read-back",
-                    "the target does not hold what it should", f->why, ret_why);
-    default:
-        return gate(f->probe, "waits for probes through the target",
-                    "the target does not forward as it should", f->why, ret_why);
-    }
+    return o->step == MOVE_INSTALL
+               ? install(f, ret_why)
+               : gate(f->audit, "waits for the target's read-back",
+                      "the target does not hold what it should", f->why, ret_why);
 }
 
 enum move_verdict move_next(const struct operation *o, const struct move_facts *f,

@@ -50,9 +50,6 @@ static const struct {
     { MOVE_AUDIT, { .audit = GATE_PASSED }, false, MOVE_GOES_ON },
     { MOVE_AUDIT, { .audit = GATE_FAILED }, false, MOVE_GOES_BACK },
     { MOVE_AUDIT, { .step_ms = MOVE_TIMEOUT_MS }, false, MOVE_GOES_BACK },
-    { MOVE_PROBE, { .audit = GATE_PASSED }, false, MOVE_STAYS },
-    { MOVE_PROBE, { .probe = GATE_PASSED }, false, MOVE_GOES_ON },
-    { MOVE_PROBE, { .probe = GATE_FAILED }, false, MOVE_GOES_BACK },
     /* From here on it only goes forward, however long it takes. */
     { MOVE_STEER, { .step_ms = 2 * MOVE_TIMEOUT_MS }, true, MOVE_STAYS },
     { MOVE_STEER, { .is_steered = true }, true, MOVE_GOES_ON },
@@ -81,11 +78,11 @@ START_TEST(rows_stand_on_both_sides_until_they_are_removed)
         struct operation o = at_step(step);
         const struct home *also = move_also(&o);
 
-        ck_assert_int_eq(move_is_revocable(&o), step <= MOVE_PROBE);
+        ck_assert_int_eq(move_is_revocable(&o), step <= MOVE_AUDIT);
         if (step == MOVE_REMOVE) {
             ck_assert_ptr_null(also);
         } else {
-            ck_assert_str_eq(also->x86, step <= MOVE_PROBE ? "c2" : "c1");
+            ck_assert_str_eq(also->x86, step <= MOVE_AUDIT ? "c2" : "c1");
         }
         o.state = OPERATION_UNDONE;
         ck_assert_ptr_null(move_also(&o));
