@@ -186,6 +186,8 @@ json_t *rest_region_json(const struct region *r);
 json_t *rest_cluster_json(const struct cluster *c);
 json_t *rest_node_json(const struct node *n);
 json_t *rest_ip_json(const struct ip *ip); /* null for no address */
+/* What is on a cluster, resource by resource (rest_place.c). */
+json_t *rest_cluster_use(const struct core *core, const char *cluster);
 
 /* ---- health (rest_health.c) ---- */
 
@@ -248,6 +250,8 @@ void rest_get_policy(struct rest_request *r);
 void rest_put_policy(struct rest_request *r);
 void rest_patch_policy(struct rest_request *r);
 void rest_get_suggestion(struct rest_request *r);
+void rest_get_placement(struct rest_request *r);
+void rest_get_rebalance(struct rest_request *r);
 void rest_get_levels(struct rest_request *r);
 void rest_put_levels(struct rest_request *r);
 void rest_patch_levels(struct rest_request *r);

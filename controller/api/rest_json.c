@@ -176,10 +176,15 @@ static enum rc finish(struct members *m, const char *const known[])
 
 enum rc rest_region_parse(json_t *json, struct region *ret, struct err *err)
 {
-    static const char *const known[] = { "name",           "icmp_source_v4",
-                                         "icmp_source_v6", "underlay_sources",
-                                         "revision",       NULL };
+    static const char *const known[] = { "name",
+                                         "icmp_source_v4",
+                                         "icmp_source_v6",
+                                         "underlay_sources",
+                                         "revision",
+                                         "ecmp_limit",
+                                         NULL };
     struct members m = { .json = json, .path = "", .err = err };
+    uint64_t ecmp_limit = 0; /* the default */
     json_t *sources;
     json_t *item;
     size_t i;
@@ -188,6 +193,8 @@ enum rc rest_region_parse(json_t *json, struct region *ret, struct err *err)
     read_name(&m, NULL, ret->name, sizeof(ret->name));
     read_ip(&m, "icmp_source_v4", &ret->icmp_source_v4);
     read_ip(&m, "icmp_source_v6", &ret->icmp_source_v6);
+    read_whole(&m, "ecmp_limit", ECMP_LIMIT_MAX, &ecmp_limit);
+    ret->ecmp_limit = (uint8_t)ecmp_limit;
     skip(&m, "revision");
     sources = member(&m, "underlay_sources", JSON_ARRAY, "not an array");
     if (sources && json_array_size(sources) > UNDERLAY_SOURCES_MAX) {
@@ -278,11 +285,10 @@ static void read_fallback_meter(struct members *m, struct fallback_meter *to)
 enum rc rest_cluster_parse(json_t *json, const char *name, struct cluster *ret,
                            struct err *err)
 {
-    static const char *const known[] = {
-        "name",   "kind",           "active_side", "vip_v4",
-        "vip_v6", "udp6_zero_csum", "backing",     "fallback_meter",
-        "status", "revision",       NULL
-    };
+    static const char *const known[] = { "name",     "kind",           "active_side",
+                                         "vip_v4",   "vip_v6",         "udp6_zero_csum",
+                                         "backing",  "fallback_meter", "status",
+                                         "revision", "state",          NULL };
     struct members m = { .json = json, .path = "", .err = err };
 
     memset(ret, 0, sizeof(*ret));
@@ -296,6 +302,8 @@ enum rc rest_cluster_parse(json_t *json, const char *name, struct cluster *ret,
     }
     read_text(&m, "backing", ret->backing, sizeof(ret->backing));
     read_fallback_meter(&m, &ret->fallback_meter);
+    read_kind(&m, "state", "cluster_state", "not a state of a cluster",
+              cluster_state_parse, &ret->state);
     read_side(&m, "active_side", &ret->active_side);
     read_ip(&m, "vip_v4", &ret->vip_v4);
     read_ip(&m, "vip_v6", &ret->vip_v6);
@@ -408,6 +416,9 @@ json_t *rest_region_json(const struct region *r)
     json_object_set_new(json, "name", json_string(r->name));
     add_ip(json, "icmp_source_v4", &r->icmp_source_v4);
     add_ip(json, "icmp_source_v6", &r->icmp_source_v6);
+    if (r->ecmp_limit) {
+        json_object_set_new(json, "ecmp_limit", json_integer(r->ecmp_limit));
+    }
     for (unsigned i = 0; i < r->underlay_source_count; i++) {
         char text[PREFIX_TEXT_MAX];
 
@@ -437,6 +448,7 @@ json_t *rest_cluster_json(const struct cluster *c)
 
     json_object_set_new(json, "name", json_string(c->name));
     json_object_set_new(json, "kind", json_string(cluster_kind_name(c->kind)));
+    json_object_set_new(json, "state", json_string(cluster_state_name(c->state)));
     json_object_set_new(json, "active_side", json_stringn(&c->active_side, 1));
     add_ip(json, "vip_v4", &c->vip_v4);
     add_ip(json, "vip_v6", &c->vip_v6);

@@ -204,6 +204,7 @@ static json_t *cluster_json(const struct rest_request *r, const struct cluster *
     json_object_set_new(status, "on_sale",
                         json_boolean(health_is_on_sale(core_health(core), c->name)));
     rest_add_levels(r, status, "cluster", c->name);
+    json_object_set_new(status, "placement", rest_cluster_use(core, c->name));
     json_object_set_new(json, "status", status);
     add_revision(r, json, "cluster", c->name);
     return json;

@@ -66,6 +66,25 @@ static const struct cli_option policy_suggest_options[] = {
     { NULL, 0, NULL, NULL },
 };
 
+static const struct cli_option place_options[] = {
+    { "routes", 0, "N", "Routes that it will have; announced, they count at once." },
+    { "vms", 0, "N", "VMs." },
+    { "bps", 0, "N", "Bits a second." },
+    { "pps", 0, "N", "Packets a second." },
+    { "name", 0, "TEXT", "Its name." },
+    { "peers", 0, "VNI,…", "Of a dry run: tenants that it peers with." },
+    { "kind", 0, "x86|xgw-h", "Of a dry run: the kind of its home." },
+    { "dry-run", 0, NULL, "Explain the choice, resource by resource; place nothing." },
+    { NULL, 0, NULL, NULL },
+};
+
+static const struct cli_option rebalance_options[] = {
+    { "threshold", 0, "POINTS", "What a cluster must gain to be worth it [5]." },
+    { "kind", 0, "x86|xgw-h", "Clusters of this kind [xgw-h]." },
+    { "dry-run", 0, NULL, "Propose moves; nothing is moved." },
+    { NULL, 0, NULL, NULL },
+};
+
 static const struct cli_option explain_options[] = {
     { "v6-share", 0, "PERCENT", "IPv6's share of routes and VM-NC entries [25]." },
     { "routes", 0, "N", "Routes [229294, the paper's]." },
@@ -194,6 +213,19 @@ const struct cli_command cli_commands[] = {
       "  xgwctl policy suggest -o json | jq '.services[] | select(.place != "
       ".suggested)'\n",
       cmd_policy_suggest },
+    { "tenant place", "[VNI] [--dry-run]",
+      "Create a tenant where there is room for it, or explain where that is.", 0, 1,
+      NULL, place_options,
+      "  xgwctl tenant place --dry-run --routes 20k --vms 50k --bps 40G\n"
+      "  xgwctl tenant place --dry-run --routes 4 --peers 100,200 -o json\n"
+      "  xgwctl tenant place 100 --name acme --routes 20k\n",
+      cmd_tenant_place },
+    { "rebalance", "--dry-run",
+      "Propose moves that make the fullest clusters less full.", 0, 0, NULL,
+      rebalance_options,
+      "  xgwctl rebalance --dry-run\n"
+      "  xgwctl rebalance --dry-run --threshold 2 --kind x86 -o json\n",
+      cmd_rebalance },
     { "tenant move", "VNI --to CLUSTER",
       "Move a tenant to other clusters without losing a packet.", 1, 1, NULL,
       move_options,

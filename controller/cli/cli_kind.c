@@ -4,19 +4,23 @@
 
 #include "controller/cli/cli_http.h"
 
-static const char *const region_fields[] = { "name", "icmp_source_v4", "icmp_source_v6",
-                                             "underlay_sources", NULL };
+static const char *const region_fields[] = {
+    "name", "ecmp_limit", "icmp_source_v4", "icmp_source_v6", "underlay_sources", NULL
+};
 static const char *const policy_fields[] = { "services", NULL };
 static const char *const cluster_fields[] = {
-    "name",           "kind",    "active_side",    "vip_v4", "vip_v6",
-    "udp6_zero_csum", "backing", "fallback_meter", NULL
+    "name",   "kind",           "state",   "active_side",    "vip_v4",
+    "vip_v6", "udp6_zero_csum", "backing", "fallback_meter", NULL
 };
 static const char *const node_fields[] = { "name",        "cluster",     "kind",
                                            "side",        "vtep_v4",     "vtep_v6",
                                            "fallback_v4", "fallback_v6", "uplinks",
                                            NULL };
-static const char *const tenant_fields[] = { "vni",  "cluster", "h_home",
-                                             "name", "flags",   NULL };
+static const char *const tenant_fields[] = {
+    "vni",   "cluster",         "h_home",       "half",         "name",
+    "flags", "reserved_routes", "reserved_vms", "reserved_bps", "reserved_pps",
+    NULL
+};
 static const char *const route_fields[] = { "vni",      "prefix",   "scope",
                                             "peer_vni", "endpoint", "endpoint_vni",
                                             "service",  NULL };
@@ -63,16 +67,18 @@ static const struct cli_column policy_columns[] = {
 static const struct cli_column cluster_columns[] = {
     { "NAME", "name" },
     { "KIND", "kind" },
+    { "STATE", "state" },
     { "BACKING", "backing" },
     { "SIDE", "active_side" },
     { "VIP V4", "vip_v4" },
     { "VIP V6", "vip_v6" },
-    { "VNIS", "status.vni" },
+    { "TENANTS", "status.placement.tenants" },
     { "ROUTES", "status.vxlan_route" },
     { "VMS", "status.vm_nc" },
-    { "ON SALE", "status.on_sale" },
+    { "TAKES", "status.placement.takes_tenants" },
     { "LEVEL", "status.level" },
     { "FULLEST", "status.fullest" },
+    { "USED %", "status.placement.used_percent" },
     { NULL, NULL },
 };
 

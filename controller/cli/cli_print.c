@@ -40,6 +40,26 @@ static void add_safe(struct buf *to, const char *text)
     }
 }
 
+/* "route 43.4 vm_nc 1.2": those that are not zero, in the order of the answer. */
+static void add_numbers(const json_t *object, struct buf *to)
+{
+    bool any = false;
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *)object, key, value)
+    {
+        if (json_is_number(value) && json_number_value(value) > 0) {
+            buf_text(to, any ? " " : "");
+            add_safe(to, key);
+            buf_u8(to, ' ');
+            cli_cell(value, to);
+            any = true;
+        }
+    }
+    buf_text(to, any ? "" : "-");
+}
+
 void cli_cell(const json_t *value, struct buf *to)
 {
     const json_t *item;
@@ -69,6 +89,9 @@ void cli_cell(const json_t *value, struct buf *to)
             buf_text(to, i > 0 ? "," : "");
             cli_cell(item, to);
         }
+        return;
+    case JSON_OBJECT:
+        add_numbers(value, to);
         return;
     default:
         buf_text(to, "-");

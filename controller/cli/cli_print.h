@@ -17,7 +17,8 @@ struct cli_column {
 };
 
 /* One line an item, columns padded to the widest; absent values are "-".  Arrays show
- * their elements with commas, or, of objects, how many there are.  Characters that
+ * their elements with commas, or, of objects, how many there are; objects their numbers
+ * above zero.  Characters that
  * could steer a terminal are shown as '?'. */
 void cli_table(const json_t *items, const struct cli_column *columns, struct buf *to);
 

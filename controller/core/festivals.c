@@ -89,12 +89,13 @@ static void set_marks(struct core *c)
             active++;
         }
     }
+    health_raise_marks(c->health, active ? &marks : NULL);
     if (active != c->festivals_active) {
         effect_log(c, LOG_INFO, "festival levels", "festivals=%u in_force=%s", active,
                    active ? "theirs" : "settings");
         c->festivals_active = active;
+        place_refresh(c); /* another sale level */
     }
-    health_raise_marks(c->health, active ? &marks : NULL);
 }
 
 /* ---- before them ---- */

@@ -286,6 +286,7 @@ void load_ready(struct core *c, uint64_t revision)
     for (uint32_t i = 0; i < c->objects.node_count; i++) {
         device_add(c, c->objects.nodes[i].name);
     }
+    watch_objects(c);
     place_refresh(c);
     if (index_tip(c, &err)) {
         fail(c, &err);

@@ -81,7 +81,7 @@ static void put_group(struct core *c, struct group *g)
         .name = g->name,
         .pool = g->kind,
         .backing = place_of_group(c, x->backing),
-        .sale_bp = c->objects.levels.of[x->kind].marks.sale_bp,
+        .sale_bp = health_marks(c->health, x->kind).sale_bp,
         .is_open = x->state == CLUSTER_SERVING &&
                    health_is_on_sale(c->health, g->name) &&
                    (x->kind == CLUSTER_X86 || x->kind == CLUSTER_XGW_H),

@@ -89,6 +89,89 @@ class Case(unittest.TestCase):
         self.expect("PUT", f"/v1/tenants/{vni}", {"cluster": cluster, **fields})
 
 
+class Placement(Case):
+    def test_tenants_are_placed_explained_and_refused_with_numbers(self):
+        for name, number in (("p-x", 60), ("p-y", 61)):
+            self.expect("PUT", f"/v1/clusters/{name}", {"vip_v4": f"172.31.8.{number}"})
+        for name, backing, number in (("p-h1", "p-x", 62), ("p-h2", "p-y", 63)):
+            self.expect("PUT", f"/v1/clusters/{name}", {
+                "kind": "xgw-h", "backing": backing, "vip_v4": f"172.31.8.{number}"})
+        others = [c["name"] for c in self.expect("GET", "/v1/clusters").json["items"]
+                  if c["kind"] == "xgw-h" and not c["name"].startswith("p-")]
+        for name in others:  # of other tests
+            self.expect("PATCH", f"/v1/clusters/{name}", {"state": "draining"})
+        try:
+            self.place()
+        finally:
+            for name in others:
+                self.expect("PATCH", f"/v1/clusters/{name}", {"state": "serving"})
+            for vni in (170, 171, 172):
+                self.expect("DELETE", f"/v1/tenants/{vni}?confirm=true")
+            for name in ("p-h1", "p-h2", "p-x", "p-y"):
+                self.expect("DELETE", f"/v1/clusters/{name}")
+
+    def place(self):
+        # 65,000 routes are 5,000 TCAM rows, and a half has 9,215, of which 70 % are sold.
+        said = self.expect("GET", "/v1/placement?routes=65000&vms_v4=10").json
+        self.assertEqual(said["chosen"], {"h_home": "p-h1", "cluster": "p-x", "half": "0"})
+        first = next(c for c in said["candidates"] if c["cluster"] == "p-h1")
+        self.assertEqual(first["verdict"], "chosen")
+        route = next(d for d in first["dimensions"] if d["resource"] == "route")
+        self.assertEqual((route["needed"], route["used"], route["capacity"], route["fits"]),
+                         (5000, [0, 0], 9215, [True, True]))
+        self.assertEqual(first["backing"]["cluster"], "p-x")
+        for vni, h_home, half in ((170, "p-h1", "0"), (171, "p-h1", "1"), (172, "p-h2", "0")):
+            self.expect("PUT", f"/v1/tenants/{vni}", {"reserved_routes": 65000})
+            got = self.expect("GET", f"/v1/tenants/{vni}").json
+            self.assertEqual((got["h_home"], got["half"], got["reserved_routes"]),
+                             (h_home, half, 65000))
+            again = {k: v for k, v in got.items() if k != "revision"}
+            self.expect("PUT", f"/v1/tenants/{vni}", again)
+        use = self.expect("GET", "/v1/clusters/p-h1").json["status"]["placement"]
+        self.assertEqual((use["tenants"], use["use"]["route"]["used"]), (2, [5000, 5000]))
+        self.assertEqual((use["used_percent"]["route"], use["takes_tenants"]), (54.26, True))
+        self.expect("PATCH", "/v1/clusters/p-h2", {"state": "draining"})
+        problem = self.refused("PUT", "/v1/tenants/173", {"reserved_routes": 65000}, 409,
+                               field="cluster", rule="no_cluster_fits")
+        self.assertIn("build a cluster", problem["detail"])
+        self.assertIn("p-h1: route needs 5000 and has 1450 rows left", problem["detail"])
+        said = self.expect("GET", "/v1/placement?routes=65000").json
+        self.assertEqual((said["chosen"], said["proposal"]), (None, "build a cluster"))
+        self.refused("PUT", "/v1/tenants/173", {"cluster": "p-y", "h_home": "p-h2"}, 409,
+                     field="h_home", rule="cluster_not_serving")
+        self.expect("PATCH", "/v1/clusters/p-h2", {"state": "serving"})
+        self.expect("DELETE", "/v1/tenants/172?confirm=true")
+        # One of two that fill p-h1 would fill p-h2 as much: nothing is gained.
+        said = self.expect("GET", "/v1/placement/rebalance?thresholdBp=2000").json
+        self.assertEqual((said["kind"], said["moves"]), ("xgw-h", []))
+        self.expect("PATCH", "/v1/tenants/171", {"half": "0", "reserved_routes": 13000})
+        move, = self.expect("GET", "/v1/placement/rebalance?thresholdBp=1000").json["moves"]
+        self.assertEqual((move["vni"], move["from"]["cluster"], move["to"]["cluster"]),
+                         (171, "p-h1", "p-h2"))
+        self.assertEqual((move["from"]["fullest_percent"],
+                          move["from"]["fullest_percent_after"]), (65.11, 54.26))
+        self.expect("PATCH", "/v1/tenants/170", {"h_home": None, "cluster": "p-x"})
+        self.assertNotIn("half", self.expect("GET", "/v1/tenants/170").json)
+        for query, field in (("kind=lb2", "kind"), ("routes=-1", "routes"),
+                             ("bps=x", "bps"), ("peers=0", "peers"), ("peers=1;2", "peers")):
+            self.refused("GET", "/v1/placement?" + query, field=field)
+
+    def test_a_side_has_no_more_nodes_than_the_region_says(self):
+        before = self.c.request("GET", "/v1/region")
+        self.expect("PUT", "/v1/region", {"name": "r", "ecmp_limit": 1})
+        self.expect("PUT", "/v1/clusters/p-e", {"vip_v4": "172.31.8.70"})
+        self.expect("PUT", "/v1/nodes/p-e1", {"cluster": "p-e", "vtep_v4": "172.31.8.71"})
+        problem = self.refused("PUT", "/v1/nodes/p-e2", {
+            "cluster": "p-e", "vtep_v4": "172.31.8.72"}, 409, field="side", rule="ecmp_limit")
+        self.assertIn("has 1 nodes, and routers take 1", problem["detail"])
+        self.expect("PUT", "/v1/nodes/p-e2", {"cluster": "p-e", "side": "b",
+                                              "vtep_v4": "172.31.8.72"})
+        for path in ("nodes/p-e1", "nodes/p-e2", "clusters/p-e"):
+            self.expect("DELETE", "/v1/" + path)
+        region = before.json if before.status == 200 else {"name": "r"}
+        self.expect("PUT", "/v1/region", {k: v for k, v in region.items() if k != "revision"})
+
+
 class Entries(Case):
     def test_a_tenant_is_put_read_listed_patched_deleted(self):
         a = self.expect("PUT", "/v1/tenants/100",
@@ -740,7 +823,7 @@ class Http(Case):
                   b'{"cluster":"\\ud800"}', b"{" * 100000, b'{"a":' * 5000 + b"1" + b"}" * 5000,
                   b'{"vni":1' + b"0" * 400 + b"}", b'{"cluster":"x86-1","vni":400.0}',
                   b'{"cluster":"x86-1"' + b" " * 5000 + b',"name":"' + b"n" * 2000 + b'"}',
-                  b'{"cluster":{"a":1}}', b'{"cluster":["x86-1"]}', b'{"cluster":null}',
+                  b'{"cluster":{"a":1}}', b'{"cluster":["x86-1"]}', b'{"cluster":false}',
                   b'{"table":"vm_nc","cluster":"x86-1"}', bytes(range(256))]
         for body in bodies:
             for method in ("PUT", "PATCH"):

@@ -211,6 +211,43 @@ tenants:
         self.ctl("policy", "set", "idc", code=USAGE)
         self.ctl("policy", "set", "idc=chip", code=REFUSED)
 
+    def test_place_explains_and_places_and_rebalance_proposes(self):
+        self.start()
+        self.ctl("apply", "-f", "-", stdin="""
+clusters:
+  - { name: x-1, vip_v4: 172.16.255.51 }
+  - { name: x-2, vip_v4: 172.16.255.52 }
+  - { name: h-1, kind: xgw-h, backing: x-1, vip_v4: 172.16.255.61 }
+  - { name: h-2, kind: xgw-h, backing: x-2, vip_v4: 172.16.255.62 }
+tenants:
+  - { vni: 1, cluster: x-1, h_home: h-1, reserved_routes: 39000 }
+  - { vni: 2, cluster: x-1, h_home: h-1, half: '0', reserved_routes: 26000 }
+""")
+        out = self.ctl("tenant", "place", "--dry-run", "--routes", "39k", "--vms", 100).stdout
+        self.assertRegex(out, r"(?m)^h-1 +chosen +1 +vni +1 +160928 +2 ")
+        self.assertRegex(out, r"(?m)^h-1 +chosen +1 +route +3000 +1450.5,6450.5 +5000,0 +6450.5 +"
+                              r"9215 +no,yes +rows$")
+        self.assertRegex(out, r"(?m)^x-1 +behind +- +memory ")
+        self.assertIn("it would go to h-1, half 1, with x-1 behind it\n", out)
+        said = self.json("tenant", "place", "--dry-run", "--routes", "39k")
+        self.assertEqual(said["chosen"], {"h_home": "h-1", "half": "1", "cluster": "x-1"})
+        self.assertIn("vni 3 is on h-1, half 1, with x-1 behind it",
+                      self.ctl("tenant", "place", 3, "--routes", "39k").stdout)
+        out = self.ctl("tenant", "place", "--dry-run", "--routes", "200k", code=FAILED).stdout
+        self.assertIn("no cluster takes it: build a cluster", out)
+        self.ctl("tenant", "place", 4, "--routes", "200k", code=REFUSED)
+        self.ctl("tenant", "place", code=USAGE)
+        out = self.ctl("get", "clusters").stdout
+        self.assertRegex(out, r"(?m)^h-1 +xgw-h +serving +x-1 .* 3 .* yes .*route 54.26 ")
+        out = self.ctl("rebalance", "--dry-run").stdout
+        self.assertRegex(out, r"(?m)^\d +h-1 +54.26 +[\d.]+ +h-2 ")
+        self.assertIn("no move is worth it",
+                      self.ctl("rebalance", "--dry-run", "--threshold", 60).stdout)
+        self.ctl("rebalance", code=USAGE)
+        text = self.ctl("get", "tenants", "-o", "yaml").stdout
+        out = self.ctl("apply", "-f", "-", stdin=text).stdout.splitlines()
+        self.assertTrue(all(x.endswith(" unchanged") for x in out), out)
+
     def test_a_change_is_told_from_a_creation(self):
         self.start()
         self.ctl("apply", "-f", REGION)

@@ -292,6 +292,27 @@ START_TEST(a_side_has_no_more_nodes_than_routers_take_next_hops)
 }
 END_TEST
 
+START_TEST(the_sale_level_is_the_one_that_is_set_also_after_a_restart)
+{
+    struct rig *r = region();
+    struct command cmd = { .kind = COMMAND_PUT_LEVELS };
+
+    level_settings_default(&cmd.levels);
+    cmd.levels.of[CLUSTER_XGW_H].marks.sale_bp = 6000; /* 5,529 rows of a half */
+    cmd.levels.of[CLUSTER_XGW_H].marks.clear_bp = 500;
+    ck_assert_int_eq(rig_command(r, &cmd)->err.code, RC_OK);
+    RIG_REFUSES(r, AT(1, "\"reserved_routes\":80000"), RC_CONFLICT, "no_cluster_fits");
+    rig_must(r, AT(1, "\"reserved_routes\":65000"));
+    rig_restart(r);
+    RIG_REFUSES(r, AT(2, "\"reserved_routes\":80000"), RC_CONFLICT, "no_cluster_fits");
+    level_settings_default(&cmd.levels);
+    ck_assert_int_eq(rig_command(r, &cmd)->err.code, RC_OK);
+    rig_must(r, AT(2, "\"reserved_routes\":80000")); /* 6,154 of 6,450 */
+    ck_assert_uint_eq(tenant(r, 2).half, 1 + VNI_HALF_1);
+    rig_free(r);
+}
+END_TEST
+
 /* ---- incremental equals full ---- */
 
 static void random_change(struct rig *r)
@@ -449,6 +470,7 @@ int main(void)
     tcase_add_test(tc, traffic_counts_where_it_arrives_and_needs_nodes);
     tcase_add_test(tc, an_nc_counts_once_however_many_tenants_name_it);
     tcase_add_test(tc, a_side_has_no_more_nodes_than_routers_take_next_hops);
+    tcase_add_test(tc, the_sale_level_is_the_one_that_is_set_also_after_a_restart);
     tcase_add_test(tc, what_is_counted_as_it_changes_is_what_a_restart_counts_anew);
     tcase_add_test(tc, a_question_gets_the_place_that_a_tenant_would_get);
     tcase_add_test(tc, moves_are_proposed_above_the_threshold_alone);
