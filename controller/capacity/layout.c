@@ -2,55 +2,73 @@
 
 #include <string.h>
 
-/* Sizes and prices of the study that the image was designed by (P4.md: bf-p4c 9.13.4,
- * tofino); sizes equal phys_sizes_tofino() of agent/xgwh, which a test holds. */
+/* Sizes equal phys_sizes_tofino() of agent/xgwh, which a test holds.  Prices are the
+ * fit's (p4/README.md, "Fit"): what the compiler took for the table, in blocks of 1,024
+ * words. */
+#define BLOCKS(blocks, entries) ((blocks)*1024.0 / (entries))
+
 static const struct layout_table xgw_h_tables[] = {
     /* ingress and egress A */
     { "vtep", PIPE_A, MATCH_TERNARY, .key_bits = 161, .entries = 64,
       .source = "v4 flag, both addresses; no action data" },
-    { "source", PIPE_A, MATCH_TERNARY, .key_bits = 161, .entries = 512,
+    { "source", PIPE_A, MATCH_TERNARY, .key_bits = 161, .entries = 512, .words = 2,
       .source = "v4 flag, both addresses; no action data" },
+    { "inner_dst", PIPE_A, MATCH_TERNARY, .key_bits = 129, .entries = 512, .words = 2,
+      .source = "fixed rows; v6 flag, pooled address" },
+    { "checks", PIPE_A, MATCH_TERNARY, .key_bits = 157, .entries = 512, .words = 2,
+      .source = "fixed rows, one a check; 512 is the least" },
     { "vni", PIPE_A, MATCH_EXACT, .is_hash = true, .key_bits = 24, .entries = 262144,
-      .words = 0.3125, .resource = "vni",
-      .source = "4 entries a word and 26 bits of action, packed; the rest of pipe A's "
-                "fitted report" },
-    { "acl", PIPE_A, MATCH_TERNARY, .key_bits = 200, .entries = 1024, .resource = "acl",
-      .source = "VNI, destination, protocols, ports" },
-    { "meter", PIPE_A, MATCH_INDEX, .entries = 24576, .reserved = 1, .words = 2,
-      .resource = "meter", .source = "1 RAM per 1,024 meters and one of counters" },
-    { "fallback_meters", PIPE_A, MATCH_INDEX, .entries = 8192, .words = 1,
-      .source = "2 classes x 4,096 buckets, 1 RAM per 1,024" },
+      .words = BLOCKS(103, 262144), .resource = "vni",
+      .source = "4 entries a word (86 blocks) and 26 bits of action" },
+    { "acl", PIPE_A, MATCH_TERNARY, .key_bits = 194 + 128, .entries = 1024, .words = 1,
+      .resource = "acl", .source = "VNI, both addresses, protocol, ports" },
+    { "meter", PIPE_A, MATCH_INDEX, .entries = 24576, .reserved = 1,
+      .words = BLOCKS(50, 24576), .resource = "meter",
+      .source =
+          "1 block per 1,024 meters and as many of counters, and a spare of each" },
+    { "fallback_meters", PIPE_A, MATCH_INDEX, .entries = 8192,
+      .words = BLOCKS(12, 8192),
+      .source = "2 classes x 4,096 buckets, the classes themselves, a spare of each" },
     { "fallback_group", PIPE_A, MATCH_EXACT, .key_bits = 11, .entries = 2048,
-      .words = 1, .source = "2 RAMs" },
+      .words = 0.5, .source = "1 block" },
     { "vm_nc_spill", PIPE_A, MATCH_EXACT, .is_halved = true, .is_hash = true,
-      .key_bits = 57, .entries = 393216, .words = 0.625, .resource = "vm_nc",
-      .source = "2 entries a word and 17 bits of action, 8 a word" },
+      .key_bits = 57, .entries = 393216, .words = BLOCKS(217, 393216),
+      .resource = "vm_nc",
+      .source = "2 entries a word and 17 bits of action, partly beside the key" },
     /* One table of the image; the index's highest bit says the family. */
-    { "nc", PIPE_A, MATCH_INDEX, .entries = 65536, .reserved = 16, .words = 155.0 / 128,
-      .resource = "nc_v4",
-      .source = "155 RAMs for 128 k x 128 bit; the half for IPv4" },
-    { "nc", PIPE_A, MATCH_INDEX, .entries = 65536, .reserved = 16, .words = 155.0 / 128,
-      .resource = "nc_v6",
-      .source = "155 RAMs for 128 k x 128 bit; the half for IPv6" },
-    { "port_out", PIPE_A, MATCH_EXACT, .key_bits = 11, .entries = 1024, .words = 3,
+    { "nc", PIPE_A, MATCH_INDEX, .entries = 65536, .reserved = 16,
+      .words = BLOCKS(156, 131072), .resource = "nc_v4",
+      .source = "156 blocks for 128 k x 128 bit; the half for IPv4" },
+    { "nc", PIPE_A, MATCH_INDEX, .entries = 65536, .reserved = 16,
+      .words = BLOCKS(156, 131072), .resource = "nc_v6",
+      .source = "156 blocks for 128 k x 128 bit; the half for IPv6" },
+    { "port_out", PIPE_A, MATCH_EXACT, .key_bits = 11, .entries = 1024, .words = 5,
       .source = "224 bits of action and the match" },
+    { "drop_reason", PIPE_A, MATCH_INDEX, .entries = 512, .words = BLOCKS(4, 512),
+      .source = "256 counters in either gress, and a spare of each" },
 
     /* egress and ingress B */
     { "route_tcam", PIPE_B, MATCH_TERNARY, .is_halved = true, .key_bits = 152,
-      .entries = 9216, .reserved = 1, .words = 1, .resource = "route",
+      .entries = 9216, .reserved = 1, .words = BLOCKS(10, 9216), .resource = "route",
       .source = "72 bits of action: partition and covering result" },
     { "route_part", PIPE_B, MATCH_ATCAM, .is_halved = true, .key_bits = 152,
       .entries = 147456, .words = 3,
-      .source = "2 entries in 5 RAMs and half a word of action; a slot, used or not" },
+      .source =
+          "2 entries in 5 blocks and half a word of action; a slot, used or not" },
     { "vm_nc_conflict", PIPE_B, MATCH_EXACT, .is_halved = true, .is_hash = true,
-      .key_bits = 152, .entries = 8192, .words = 1.5, .resource = "conflict",
-      .source = "1.5 words an entry" },
+      .key_bits = 152, .entries = 8192, .words = BLOCKS(14, 8192),
+      .resource = "conflict", .source = "1.5 words and 17 bits of action" },
     { "vm_nc", PIPE_B, MATCH_EXACT, .is_halved = true, .is_hash = true, .key_bits = 57,
-      .entries = 524288, .words = 0.625, .resource = "vm_nc",
+      .entries = 524288, .words = BLOCKS(319, 524288), .resource = "vm_nc",
       .source = "2 entries a word and 17 bits of action, 8 a word" },
-    { "next_hop", PIPE_B, MATCH_EXACT, .key_bits = 9, .entries = 512, .words = 1,
-      .source = "1 RAM at least" },
+    { "outcome", PIPE_B, MATCH_TERNARY, .key_bits = 28, .entries = 512, .words = 2,
+      .source = "fixed rows" },
+    { "next_hop", PIPE_B, MATCH_EXACT, .key_bits = 9, .entries = 512, .words = 2,
+      .source = "1 block" },
+    { "drop_reason", PIPE_B, MATCH_INDEX, .entries = 256, .words = BLOCKS(2, 256),
+      .source = "256 counters, and a spare" },
 };
+#undef BLOCKS
 
 const struct layout layout_xgw_h = {
     .name = "xgw-h",
@@ -61,7 +79,7 @@ const struct layout layout_xgw_h = {
     .routes_per_row = 13,
     /* The 12-byte bridge replaces the 14 bytes of the outer Ethernet header. */
     .path = { .passes = 2 },
-    .reported = { { 0.561, 0.062, 0.44, 12 }, { 0.773, 0.250, 0.21, 12 } },
+    .reported = { { 0.578, 0.111, 0.47, 12 }, { 0.811, 0.257, 0.20, 12 } },
 };
 
 const struct layout_table *layout_table(const struct layout *l, const char *name)

@@ -275,8 +275,12 @@ static void print_layout(const struct layout *l, const struct chip *c, struct bu
     cli_cell(json_object_get(pair, "sram_pct"), to);
     buf_text(to, " %, TCAM ");
     cli_cell(json_object_get(pair, "tcam_pct"), to);
-    buf_text(to, " % (compiler: 67 and 16; Sailfish with its production tables, which "
-                 "it does not size: 69 and 32).\n");
+    buf_printf(
+        to,
+        " %% (compiler: %.1f and %.1f; Sailfish with its production tables, which "
+        "it does not size: 69 and 32).\n",
+        50 * (l->reported[PIPE_A].sram_share + l->reported[PIPE_B].sram_share),
+        50 * (l->reported[PIPE_A].tcam_share + l->reported[PIPE_B].tcam_share));
     print_holds(l, c, to);
     buf_text(to, "\nWhat a node can run out of\n\n");
     cli_table(json_object_get(json, "resources"), resources, to);

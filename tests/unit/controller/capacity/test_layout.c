@@ -1,4 +1,4 @@
-/* Figures of the open compiler's report (P4.md). */
+/* Figures of the open compiler's report (p4/README.md, "Fit"). */
 #include "tests/unit/unit.h"
 
 #include <math.h>
@@ -13,13 +13,12 @@ START_TEST(the_pair_fits_as_the_compiler_says)
 {
     struct layout_fit fit = layout_fit(&layout_xgw_h, TOFINO);
 
-    ck_assert_double_le(fabs(100 * fit.sram_share - 67), 1.5);
-    ck_assert_double_le(fabs(100 * fit.tcam_share - 16), 1.5);
-    ck_assert_double_le(fabs(100 * fit.pipe[PIPE_A].tcam_share - 6.2), 0.5);
-    ck_assert_double_le(fabs(100 * fit.pipe[PIPE_B].tcam_share - 25.0), 0.5);
-    /* A pipe alone: the compiler packs stage by stage, which the model does not. */
-    ck_assert_double_le(fabs(100 * fit.pipe[PIPE_A].sram_share - 56.1), 4);
-    ck_assert_double_le(fabs(100 * fit.pipe[PIPE_B].sram_share - 77.3), 4);
+    ck_assert_double_le(fabs(100 * fit.sram_share - 69.5), 1);
+    ck_assert_double_le(fabs(100 * fit.tcam_share - 18.4), 0.5);
+    ck_assert_double_le(fabs(100 * fit.pipe[PIPE_A].tcam_share - 11.1), 0.5);
+    ck_assert_double_le(fabs(100 * fit.pipe[PIPE_B].tcam_share - 25.7), 0.5);
+    ck_assert_double_le(fabs(100 * fit.pipe[PIPE_A].sram_share - 57.8), 1);
+    ck_assert_double_le(fabs(100 * fit.pipe[PIPE_B].sram_share - 81.1), 1);
 }
 END_TEST
 
@@ -80,7 +79,7 @@ START_TEST(every_table_of_the_image_is_in_the_layout)
 }
 END_TEST
 
-START_TEST(the_chip_holds_what_the_study_counted)
+START_TEST(the_chip_holds_what_was_counted_for_it)
 {
     const struct layout *l = &layout_xgw_h;
     double vms = 2 * (layout_table_usable(layout_table(l, "vm_nc"), TOFINO) +
@@ -102,6 +101,6 @@ int main(void)
     tcase_add_test(tc, the_pair_fits_as_the_compiler_says);
     tcase_add_loop_test(tc, tables_are_as_large_as_in_the_image, 0, ARRAY_LEN(same));
     tcase_add_test(tc, every_table_of_the_image_is_in_the_layout);
-    tcase_add_test(tc, the_chip_holds_what_the_study_counted);
+    tcase_add_test(tc, the_chip_holds_what_was_counted_for_it);
     return unit_run("layout", tc);
 }

@@ -35,10 +35,12 @@ START_TEST(each_table_takes_its_entries_and_partitions_take_all_their_slots)
     ck_assert_double_eq(entries(&u, 1, "vm_nc_spill"), 0);
     /* rows: 8 + 1 of routes, 4 of rules */
     ck_assert_double_eq(u.tcam_rows, 13);
-    /* words: vni, meters with counters, NCs; rows' actions, slots, VMs, conflicts */
+    /* words, by the blocks that a whole table took: vni, meters with counters, rules,
+     * NCs; rows' actions, slots, VMs, conflicts */
     ck_assert_double_eq_tol(u.sram_words,
-                            15 * 0.3125 + 6 * 2 + 10 * 155.0 / 128 + 9 + 9 * 16 * 3.0 +
-                                1498 * 0.625 + 2 * 1.5,
+                            15 * 103 / 256.0 + 6 * 50 / 24.0 + 4 * 1 +
+                                10 * 156 / 128.0 + 9 * 10 / 9.0 + 9 * 16 * 3 +
+                                1498 * 319 / 512.0 + 2 * 14 / 8.0,
                             1e-6);
 }
 END_TEST
