@@ -41,8 +41,10 @@ enum { REDO_MAX = 8 }; /* times that a drop is looked at again under a busy writ
 /* The trees that a batch walks, a level a round. */
 struct walk {
     unsigned n;
-    unsigned level;
+    unsigned level;                  /* IPv4: of all */
+    uint8_t level_of[FIB_BURST_MAX]; /* IPv6, for those below begin anew */
     uint8_t at[FIB_BURST_MAX];
+    int64_t key[FIB_BURST_MAX];
     uint32_t node[FIB_BURST_MAX]; /* line within the tree */
     const struct lpm_tree *tree[FIB_BURST_MAX];
 };
@@ -344,7 +346,8 @@ STAGE void lines(struct run *r, const struct fib_lanes *l, unsigned *plain,
     }
 }
 
-STAGE void walk_begin(const struct fib *f, const struct fib_lanes *l, struct walk *w)
+STAGE void walk_begin(const struct fib *f, const struct fib_lanes *l, struct walk *w,
+                      const bool is_v6)
 {
     w->n = l->tree_count;
     w->level = 0;
@@ -352,6 +355,8 @@ STAGE void walk_begin(const struct fib *f, const struct fib_lanes *l, struct wal
         w->at[n] = l->tree[n];
         w->tree[n] = (const void *)slot_at(f, l->slot[w->at[n]]);
         w->node[n] = 1;
+        w->key[n] = tree_key(is_v6, l->hi[w->at[n]]);
+        w->level_of[n] = 0;
     }
 }
 
@@ -364,18 +369,31 @@ STAGE void walk_step(struct run *r, const struct fib_lanes *l, struct walk *w,
     for (unsigned n = 0, count = w->n; n < count; n++) {
         unsigned k = w->at[n];
         const struct lpm_tree *tree = w->tree[n];
-        unsigned kind = is_v6 ? slot_kind(l->slot[k]) : LPM_TREE;
-        struct lpm_addr a = { l->hi[k], is_v6 ? l->lo[k] : 0 };
+        unsigned level = is_v6 ? w->level_of[n] : w->level;
         uint32_t at = w->node[n];
+        int64_t key = w->key[n];
 
-        if (w->level + 1 == tree->levels) {
-            follow(r, l, k, tree_leaf(tree, kind, is_v6, at, a), plain, is_v6, mode);
-            continue;
+        if (level + 1 == tree->levels) {
+            uint32_t action = tree_leaf(tree, is_v6, at, key);
+
+            if (!is_v6 || __builtin_expect(!(action & TREE_BELOW), 1)) {
+                follow(r, l, k, action, plain, is_v6, mode);
+                continue;
+            }
+            tree = tree_below(tree, action);
+            prefetch(tree);
+            at = 1;
+            key = key6_of(l->lo[k]);
+            level = 0;
+        } else {
+            at = tree_step(tree, is_v6, level, at, key);
+            level++;
         }
-        at = tree_step(tree, kind, is_v6, w->level, at, a);
         prefetch((const uint8_t *)tree + (uint64_t)at * LINE_BYTES);
         w->tree[left] = tree;
         w->node[left] = at;
+        w->key[left] = key;
+        w->level_of[left] = (uint8_t)level;
         w->at[left++] = (uint8_t)k;
     }
     w->n = left;
@@ -423,8 +441,8 @@ STAGE void end(struct run *r, struct fib_lanes *v4, struct fib_lanes *v6,
     vni_seconds(r->f, v6, true);
     sort(v4, mode != TO_QUERY_AGAIN);
     sort(v6, mode != TO_QUERY_AGAIN);
-    walk_begin(r->f, v4, &w4);
-    walk_begin(r->f, v6, &w6);
+    walk_begin(r->f, v4, &w4, false);
+    walk_begin(r->f, v6, &w6, true);
     vm_seconds(r->f, v4, false);
     vm_seconds(r->f, v6, true);
     walk_step(r, v4, &w4, &plain, false, mode);

@@ -113,118 +113,253 @@ struct shape {
     unsigned leaf;
 };
 
-static struct shape shape_of(unsigned kind, bool is_v6)
+static struct shape shape_of(bool is_v6)
 {
-    if (!is_v6) {
-        return (struct shape){ NODE4, LEAF4 };
-    }
-    return kind == LPM_TREE ? (struct shape){ NODE6, LEAF6 }
-                            : (struct shape){ NODEW, LEAFW };
+    return is_v6 ? (struct shape){ NODE6, LEAF6 } : (struct shape){ NODE4, LEAF4 };
 }
 
-static void leaf_set(void *node, unsigned kind, bool is_v6, unsigned i,
-                     const struct range *r)
+static void leaf_set(void *node, bool is_v6, unsigned i, const struct range *r)
 {
-    if (!is_v6) {
-        struct lpm_leaf4 *leaf = node;
+    int64_t key = tree_key(is_v6, (uint64_t)(r->start >> 64));
 
-        leaf->key[i] = key4_of((uint32_t)(r->start >> 96));
-        leaf->action[i] = r->action;
-    } else if (kind == LPM_TREE) {
-        struct lpm_leaf6 *leaf = node;
-
-        leaf->key[i] = key6_of((uint64_t)(r->start >> 64));
-        leaf->action[i] = r->action;
+    if (is_v6) {
+        ((struct lpm_leaf6 *)node)->key[i] = key;
+        ((struct lpm_leaf6 *)node)->action[i] = r->action;
     } else {
-        struct lpm_leafw *leaf = node;
-
-        leaf->key[i][0] = (uint64_t)(r->start >> 64);
-        leaf->key[i][1] = (uint64_t)r->start;
-        leaf->action[i] = r->action;
+        ((struct lpm_leaf4 *)node)->key[i] = (int32_t)key;
+        ((struct lpm_leaf4 *)node)->action[i] = r->action;
     }
 }
 
 /* A node's first key, copied to place `i` of its parent. */
-static void inner_set(void *node, unsigned kind, bool is_v6, unsigned i,
-                      const void *child)
+static void inner_set(void *node, bool is_v6, unsigned i, const void *child)
 {
-    if (!is_v6) {
-        ((int32_t *)node)[i] = *(const int32_t *)child;
-    } else if (kind == LPM_TREE) {
+    if (is_v6) {
         ((int64_t *)node)[i] = *(const int64_t *)child;
     } else {
-        memcpy((uint8_t *)node + (size_t)i * 16, child, 16);
+        ((int32_t *)node)[i] = *(const int32_t *)child;
     }
 }
 
-/* Node counts from the root down; returns the number of levels. */
-static unsigned tree_plan(struct shape shape, uint32_t ranges,
-                          uint32_t nodes[TREE_LEVELS_MAX])
+/* The head of a tree over that many ranges. */
+static struct lpm_tree tree_plan(bool is_v6, uint32_t ranges)
 {
+    struct shape shape = shape_of(is_v6);
+    struct lpm_tree t = { .levels = 1, .first = { 1 } };
     uint32_t up[TREE_LEVELS_MAX];
-    unsigned levels = 1;
 
     up[0] = (ranges + shape.leaf - 1) / shape.leaf;
-    while (up[levels - 1] > 1) {
-        /* 4 to the power of 14 leaves: past any table that fits into 32 bits of lines
+    while (up[t.levels - 1] > 1) {
+        /* 8 to the power of 11 leaves: past any table that fits into 32 bits of lines
          */
-        assert(levels < TREE_LEVELS_MAX);
-        up[levels] = (up[levels - 1] + shape.fanout - 1) / shape.fanout;
-        levels++;
+        assert(t.levels < TREE_LEVELS_MAX);
+        up[t.levels] = (up[t.levels - 1] + shape.fanout - 1) / shape.fanout;
+        t.levels++;
     }
-    for (unsigned i = 0; i < levels; i++) {
-        nodes[i] = up[levels - 1 - i];
+    for (unsigned i = 0; i < t.levels; i++) {
+        t.first[i + 1] = t.first[i] + up[t.levels - 1 - i];
     }
-    return levels;
+    t.lines = t.first[t.levels];
+    return t;
 }
 
-static enum rc tree_build(struct lines *lines, const struct ranges *r, unsigned kind,
-                          bool is_v6, struct lpm_built *ret)
+/* The nodes behind the head at `t`. */
+static void tree_fill(struct lpm_tree *t, bool is_v6, const struct range *ranges,
+                      uint32_t count)
 {
-    struct shape shape = shape_of(kind, is_v6);
-    uint32_t nodes[TREE_LEVELS_MAX];
-    unsigned levels = tree_plan(shape, r->count, nodes);
-    uint32_t total = 1;
-    struct lpm_tree *t;
-    uint32_t line;
+    struct shape shape = shape_of(is_v6);
+    uint32_t leaves = t->first[t->levels - 1];
 
-    for (unsigned i = 0; i < levels; i++) {
-        total += nodes[i];
-    }
-    line = lines_alloc(lines, total);
-    if (!line) {
-        return RC_NO_MEMORY;
-    }
-    t = lines_at(lines, line);
-    *t = (struct lpm_tree){ .levels = levels, .first = { 1 } };
-    for (unsigned i = 0; i < levels; i++) {
-        t->first[i + 1] = t->first[i] + nodes[i];
-    }
-    for (uint32_t n = 0; n < nodes[levels - 1]; n++) {
-        uint8_t *leaf = (uint8_t *)t + (size_t)(t->first[levels - 1] + n) * LINE_BYTES;
+    for (uint32_t line = leaves; line < t->first[t->levels]; line++) {
+        uint8_t *leaf = (uint8_t *)t + (size_t)line * LINE_BYTES;
 
         memset(leaf, 0, LINE_BYTES);
         for (unsigned i = 0; i < shape.leaf; i++) {
-            uint32_t at = n * shape.leaf + i;
+            uint32_t at = (line - leaves) * shape.leaf + i;
 
-            leaf_set(leaf, kind, is_v6, i, &r->at[at < r->count ? at : r->count - 1]);
+            leaf_set(leaf, is_v6, i, &ranges[at < count ? at : count - 1]);
         }
     }
-    for (unsigned level = levels - 1; level-- > 0;) {
-        for (uint32_t n = 0; n < nodes[level]; n++) {
-            uint8_t *node = (uint8_t *)t + (size_t)(t->first[level] + n) * LINE_BYTES;
+    for (unsigned level = t->levels - 1; level-- > 0;) {
+        for (uint32_t line = t->first[level]; line < t->first[level + 1]; line++) {
+            uint8_t *node = (uint8_t *)t + (size_t)line * LINE_BYTES;
 
             for (unsigned i = 0; i < shape.fanout; i++) {
-                uint32_t at = n * shape.fanout + i;
-                uint32_t last = nodes[level + 1] - 1;
+                uint32_t at = tree_child(t, level, line, shape.fanout, i);
 
-                at = t->first[level + 1] + (at < last ? at : last);
-                inner_set(node, kind, is_v6, i, (uint8_t *)t + (size_t)at * LINE_BYTES);
+                inner_set(node, is_v6, i, (uint8_t *)t + (size_t)at * LINE_BYTES);
             }
         }
     }
-    *ret = (struct lpm_built){ .kind = (uint8_t)kind, .line = line, .count = total };
-    return RC_OK;
+}
+
+/* Ranges of IPv6 addresses, cut into a tree over upper halves and those below it. */
+struct halves {
+    struct range *upper;
+    struct range
+        *lower;    /* of all trees below; `start` is the lower half, in the upper */
+    uint32_t *end; /* of each tree's in `lower` */
+    uint32_t uppers;
+    uint32_t lowers;
+    uint32_t trees;
+};
+
+static uint64_t upper_half(const struct range *r)
+{
+    return (uint64_t)(r->start >> 64);
+}
+
+/* Where the ranges end that begin in the same upper half as range `i`. */
+static uint32_t upper_end(const struct ranges *r, uint32_t i)
+{
+    uint64_t upper = upper_half(&r->at[i]);
+
+    do {
+        i++;
+    } while (i < r->count && upper_half(&r->at[i]) == upper);
+    return i;
+}
+
+/* Do these ranges, all that begin in one upper half, need a tree below? */
+static bool is_cut_below(const struct range *ranges, uint32_t count)
+{
+    return count > 1 || (uint64_t)ranges[0].start != 0;
+}
+
+/* One upper half: ranges[0..count) begin within it; `before` is the action up to there.
+ */
+static void halves_add(struct halves *h, const struct range *ranges, uint32_t count,
+                       uint32_t before)
+{
+    u128 start = ranges[0].start >> 64 << 64;
+
+    if (!is_cut_below(ranges, count)) {
+        h->upper[h->uppers++] = ranges[0];
+        return;
+    }
+    h->upper[h->uppers++] = (struct range){ start, TREE_BELOW | h->trees };
+    if (ranges[0].start != start) {
+        h->lower[h->lowers++] = (struct range){ 0, before };
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        h->lower[h->lowers++] =
+            (struct range){ ranges[i].start << 64, ranges[i].action };
+    }
+    h->end[h->trees++] = h->lowers;
+}
+
+static void halves_cut(struct halves *h, const struct ranges *r)
+{
+    uint32_t before = ACTION_NONE;
+    uint32_t end;
+
+    for (uint32_t i = 0; i < r->count; i = end) {
+        uint64_t upper = upper_half(&r->at[i]);
+        bool is_next;
+
+        end = upper_end(r, i);
+        halves_add(h, &r->at[i], end - i, before);
+        before = r->at[end - 1].action;
+        /* Behind a /64 with a tree of its own the last action goes on. */
+        is_next = end < r->count && r->at[end].start == (u128)(upper + 1) << 64;
+        if (h->upper[h->uppers - 1].action & TREE_BELOW && upper != UINT64_MAX &&
+            !is_next) {
+            h->upper[h->uppers++] = (struct range){ (u128)(upper + 1) << 64, before };
+        }
+    }
+}
+
+/* Room for what halves_cut() makes of the ranges. */
+static bool halves_init(struct halves *h, const struct ranges *r)
+{
+    uint32_t trees = 0;
+    uint32_t lowers = 0;
+    uint32_t end;
+
+    for (uint32_t i = 0; i < r->count; i = end) {
+        end = upper_end(r, i);
+        if (is_cut_below(&r->at[i], end - i)) {
+            trees++;
+            lowers += 1 + end - i;
+        }
+    }
+    *h = (struct halves){ .upper =
+                              malloc(((size_t)r->count + trees) * sizeof(*h->upper)),
+                          .lower = malloc((lowers + 1u) * sizeof(*h->lower)),
+                          .end = malloc((trees + 1u) * sizeof(*h->end)) };
+    return h->upper && h->lower && h->end;
+}
+
+static void halves_fini(struct halves *h)
+{
+    free(h->upper);
+    free(h->lower);
+    free(h->end);
+}
+
+/* Places the trees below behind a tree of `t->lines` lines: its ranges then say where.
+ */
+static void halves_place(struct halves *h, struct lpm_tree *t)
+{
+    for (uint32_t i = 0, from = 0; i < h->uppers; i++) {
+        uint32_t action = h->upper[i].action;
+
+        if (action & TREE_BELOW) {
+            uint32_t end = h->end[action & ~TREE_BELOW];
+
+            h->upper[i].action = TREE_BELOW | t->lines;
+            t->lines += tree_plan(true, end - from).lines;
+            from = end;
+        }
+    }
+}
+
+static void halves_fill(const struct halves *h, struct lpm_tree *t)
+{
+    struct lpm_tree *below =
+        (void *)((uint8_t *)t + (size_t)t->first[t->levels] * LINE_BYTES);
+
+    tree_fill(t, true, h->upper, h->uppers);
+    for (uint32_t i = 0, from = 0; i < h->trees; from = h->end[i++]) {
+        uint32_t count = h->end[i] - from;
+
+        *below = tree_plan(true, count);
+        tree_fill(below, true, h->lower + from, count);
+        below = (void *)((uint8_t *)below + (size_t)below->lines * LINE_BYTES);
+    }
+}
+
+static enum rc tree_build(struct lines *lines, const struct ranges *r, bool is_v6,
+                          struct lpm_built *ret)
+{
+    struct halves halves = { 0 };
+    struct lpm_tree head;
+    uint32_t line;
+
+    if (is_v6) {
+        if (!halves_init(&halves, r)) {
+            halves_fini(&halves);
+            return RC_NO_MEMORY;
+        }
+        halves_cut(&halves, r);
+    }
+    head = tree_plan(is_v6, is_v6 ? halves.uppers : r->count);
+    halves_place(&halves, &head);
+    line = lines_alloc(lines, head.lines);
+    if (line) {
+        struct lpm_tree *t = lines_at(lines, line);
+
+        *t = head;
+        if (is_v6) {
+            halves_fill(&halves, t);
+        } else {
+            tree_fill(t, false, r->at, r->count);
+        }
+        *ret =
+            (struct lpm_built){ .kind = LPM_TREE, .line = line, .count = head.lines };
+    }
+    halves_fini(&halves);
+    return line ? RC_OK : RC_NO_MEMORY;
 }
 
 static unsigned kind_for(const struct lpm_route *routes, uint32_t count, bool is_v6)
@@ -236,7 +371,7 @@ static unsigned kind_for(const struct lpm_route *routes, uint32_t count, bool is
     }
     for (uint32_t i = 0; i < count; i++) {
         if (routes[i].len > 64) {
-            return LPM_WIDE;
+            return LPM_TREE;
         }
     }
     return count - has_default <= LINE_V6_ROUTES ? LPM_LINE : LPM_TREE;
@@ -276,126 +411,7 @@ enum rc lpm_build(struct lines *lines, const struct lpm_route *routes, uint32_t 
         return RC_NO_MEMORY;
     }
     ranges_cut(routes, count, &r);
-    rc = tree_build(lines, &r, kind, is_v6, ret);
+    rc = tree_build(lines, &r, is_v6, ret);
     free(r.at);
     return rc;
-}
-
-uint32_t lpm_lines(const struct lines *lines, uint64_t slot)
-{
-    const struct lpm_tree *t = lines_at(lines, slot_line(slot));
-
-    switch (slot_kind(slot)) {
-    case LPM_NONE:
-        return 0;
-    case LPM_LINE:
-        return 1;
-    default:
-        return t->first[t->levels];
-    }
-}
-
-/* Boundaries on their way out: those of [from, to], counted, and written where there is
- * room to. */
-struct boundary_list {
-    u128 from;
-    u128 to;
-    u128 *at; /* null: only count */
-    uint32_t count;
-};
-
-static void boundary_add(struct boundary_list *l, u128 addr)
-{
-    if (addr >= l->from && addr <= l->to) {
-        if (l->at) {
-            l->at[l->count] = addr;
-        }
-        l->count++;
-    }
-}
-
-/* First address of a route in a line and the one behind its last. */
-static void route_ends(u128 addr, unsigned len, struct boundary_list *to)
-{
-    u128 host = len ? ~(u128)0 >> len : ~(u128)0;
-
-    boundary_add(to, addr & ~host);
-    boundary_add(to, (addr | host) + 1); /* 0 after the last: a boundary anyway */
-}
-
-static void line_boundaries(const void *line, bool is_v6, struct boundary_list *to)
-{
-    const struct lpm_line4 *l4 = line;
-    const struct lpm_line6 *l6 = line;
-
-    for (unsigned i = 0; !is_v6 && i < LINE_V4_ROUTES; i++) {
-        route_ends((u128)l4->addr[i] << 96, 32 - (l4->meta[i] & 63), to);
-    }
-    for (unsigned i = 0; is_v6 && i < LINE_V6_ROUTES; i++) {
-        route_ends((u128)l6->addr[i] << 64, 64 - (l6->meta[i] & 63), to);
-    }
-}
-
-/* Keys of `n` places in a node. */
-static void node_boundaries(const void *node, unsigned kind, bool is_v6, unsigned n,
-                            struct boundary_list *to)
-{
-    for (unsigned i = 0; i < n; i++) {
-        if (!is_v6) {
-            boundary_add(to, (u128)((uint32_t)((const int32_t *)node)[i] ^ 0x80000000u)
-                                 << 96);
-        } else if (kind == LPM_TREE) {
-            boundary_add(
-                to, (u128)((uint64_t)((const int64_t *)node)[i] ^ (UINT64_C(1) << 63))
-                        << 64);
-        } else {
-            const uint64_t *key = (const uint64_t *)node + (size_t)i * 2;
-
-            boundary_add(to, (u128)key[0] << 64 | key[1]);
-        }
-    }
-}
-
-uint32_t lpm_boundaries(const struct lines *lines, uint64_t slot, u128 from, u128 to,
-                        u128 *at)
-{
-    const uint8_t *base = lines_at(lines, slot_line(slot));
-    const struct lpm_tree *t = (const void *)base;
-    bool is_v6 = (slot & SLOT_V6) != 0;
-    unsigned kind = slot_kind(slot);
-    struct shape shape = shape_of(kind, is_v6);
-    struct boundary_list list = { from, to, at, 0 };
-
-    if (kind == LPM_LINE) {
-        line_boundaries(base, is_v6, &list);
-    } else if (kind != LPM_NONE) {
-        for (uint32_t line = 1; line < t->first[t->levels]; line++) {
-            bool is_leaf = line >= t->first[t->levels - 1];
-
-            node_boundaries(base + (size_t)line * LINE_BYTES, kind, is_v6,
-                            is_leaf ? shape.leaf : shape.fanout, &list);
-        }
-    }
-    return list.count;
-}
-
-uint32_t lpm_lookup(const uint8_t *base, uint64_t slot, struct lpm_addr addr)
-{
-    const void *at = base + (uint64_t)slot_line(slot) * LINE_BYTES;
-    bool is_v6 = (slot & SLOT_V6) != 0;
-    unsigned kind = slot_kind(slot);
-    const struct lpm_tree *t = at;
-    uint32_t node = 1;
-
-    if (kind == LPM_NONE) {
-        return ACTION_NONE;
-    }
-    if (kind == LPM_LINE) {
-        return is_v6 ? lpm_line6_find(at, addr.hi)
-                     : lpm_line4_find(at, (uint32_t)(addr.hi >> 32));
-    }
-    for (unsigned level = 0; level + 1 < t->levels; level++) {
-        node = tree_step(t, kind, is_v6, level, node, addr);
-    }
-    return tree_leaf(t, kind, is_v6, node, addr);
 }

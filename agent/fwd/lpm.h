@@ -6,10 +6,12 @@
  * that is compared at once.  More, or longer IPv6 prefixes, become a B-tree over the
  * ranges that nested prefixes cut the address space into: a range's action is that of
  * the longest prefix over it, so a lookup needs no backtracking.  Keys are 32 bits
- * (IPv4), 64 bits (IPv6, all routes up to /64) or 128 bits.
+ * (IPv4) or the upper 64 (IPv6).  A /64 that longer prefixes lie in is a range of its
+ * own and leads to a tree of the same form over the lower 64 bits.
  *
  *   tree := line 0       levels, first line of each level and of the end
  *           level 0      the root, one node … level n-1: the leaves
+ *           then         the trees below
  *
  * The builder is the writer's; lookups are any thread's and read only.
  */
@@ -36,7 +38,7 @@ static inline uint32_t action_of(unsigned tag, uint32_t payload)
 /* ---- slots of the VNI table (exact.h, EXACT_VNI): one word says all ---- */
 
 /* vni (24), v6 (1), VNI_* flags (3), has `vni` row (1), kind (2), 0 (1), line (32) */
-enum lpm_kind { LPM_NONE = 0, LPM_LINE = 1, LPM_TREE = 2, LPM_WIDE = 3 };
+enum lpm_kind { LPM_NONE = 0, LPM_LINE = 1, LPM_TREE = 2 };
 
 #define SLOT_V6          (UINT64_C(1) << 24)
 #define SLOT_FLAGS_SHIFT 25
@@ -60,7 +62,7 @@ static inline unsigned slot_kind(uint64_t slot)
 
 static inline unsigned slot_is_tree(uint64_t slot)
 {
-    _Static_assert(LPM_LINE == 1 && LPM_TREE == 2 && LPM_WIDE == 3, "the upper bit");
+    _Static_assert(LPM_LINE == 1 && LPM_TREE == 2, "the upper bit");
     return (slot >> (SLOT_KIND_SHIFT + 1)) & 1;
 }
 
@@ -91,18 +93,22 @@ struct lpm_line6 {
 /* ---- trees ---- */
 
 enum {
-    TREE_LEVELS_MAX = 14,
+    TREE_LEVELS_MAX = 12,
     NODE4 = 16, /* keys of an inner node */
     NODE6 = 8,
-    NODEW = 4,
     LEAF4 = 8, /* ranges of a leaf */
     LEAF6 = 5,
-    LEAFW = 3,
 };
+
+/* In place of a leaf's action: a tree over the lower half of the address decides, which
+ * begins at this line of the tree (31 bits). */
+#define TREE_BELOW UINT32_C(0x80000000)
 
 struct lpm_tree {
     uint32_t levels;
-    uint32_t first[TREE_LEVELS_MAX + 1]; /* line of each level's first node; then all */
+    uint32_t lines;                      /* all, those of trees below included */
+    uint32_t first[TREE_LEVELS_MAX + 1]; /* line of each level's first node; the end */
+    uint32_t pad;
 };
 
 /* Keys are a child's or range's first address; those past the last repeat it, so that
@@ -117,17 +123,11 @@ struct lpm_leaf6 {
     uint32_t action[LEAF6];
     uint32_t pad;
 };
-struct lpm_leafw {
-    uint64_t key[LEAFW][2];
-    uint32_t action[LEAFW];
-    uint32_t pad;
-};
 _Static_assert(sizeof(struct lpm_line4) == LINE_BYTES, "one line");
 _Static_assert(sizeof(struct lpm_line6) == LINE_BYTES, "one line");
 _Static_assert(sizeof(struct lpm_tree) == LINE_BYTES, "one line");
 _Static_assert(sizeof(struct lpm_leaf4) == LINE_BYTES, "one line");
 _Static_assert(sizeof(struct lpm_leaf6) == LINE_BYTES, "one line");
-_Static_assert(sizeof(struct lpm_leafw) == LINE_BYTES, "one line");
 
 /* ---- building: the writer ---- */
 
@@ -273,22 +273,6 @@ static inline unsigned keys6_rank(const int64_t *key, unsigned n, int64_t x)
 }
 #endif
 
-/* Without a branch: half of them would be wrong guesses. */
-static inline unsigned keysw_rank(const uint64_t (*key)[2], unsigned n,
-                                  struct lpm_addr x)
-{
-    unsigned __int128 address = (unsigned __int128)x.hi << 64 | x.lo;
-    unsigned rank = 0;
-
-    for (unsigned i = 1; i < n; i++) {
-        unsigned is_below = ((unsigned __int128)key[i][0] << 64 | key[i][1]) <= address;
-
-        __asm__("" : "+r"(is_below));
-        rank += is_below;
-    }
-    return rank;
-}
-
 static inline int32_t key4_of(uint32_t addr)
 {
     return (int32_t)(addr ^ 0x80000000u);
@@ -310,41 +294,43 @@ static inline uint32_t tree_child(const struct lpm_tree *t, unsigned level, uint
     return child < last ? child : last;
 }
 
-/* One step down; `node` is at line `at` of the tree.  An inner node. */
-static inline uint32_t tree_step(const struct lpm_tree *t, unsigned kind, bool is_v6,
-                                 unsigned level, uint32_t at, struct lpm_addr addr)
+/* An address, or half of one, as a tree's keys are compared. */
+static inline int64_t tree_key(bool is_v6, uint64_t half)
+{
+    return is_v6 ? key6_of(half) : key4_of((uint32_t)(half >> 32));
+}
+
+/* One step down from the inner node at line `at` of the tree. */
+static inline uint32_t tree_step(const struct lpm_tree *t, bool is_v6, unsigned level,
+                                 uint32_t at, int64_t key)
 {
     const void *node = (const uint8_t *)t + (uint64_t)at * LINE_BYTES;
 
     if (!is_v6) {
-        return tree_child(t, level, at, NODE4,
-                          keys4_rank(node, NODE4, key4_of((uint32_t)(addr.hi >> 32))));
+        return tree_child(t, level, at, NODE4, keys4_rank(node, NODE4, (int32_t)key));
     }
-    if (kind == LPM_TREE) {
-        return tree_child(t, level, at, NODE6,
-                          keys6_rank(node, NODE6, key6_of(addr.hi)));
-    }
-    return tree_child(t, level, at, NODEW, keysw_rank(node, NODEW, addr));
+    return tree_child(t, level, at, NODE6, keys6_rank(node, NODE6, key));
 }
 
-/* The action in a leaf. */
-static inline uint32_t tree_leaf(const struct lpm_tree *t, unsigned kind, bool is_v6,
-                                 uint32_t at, struct lpm_addr addr)
+/* The action in a leaf, or TREE_BELOW. */
+static inline uint32_t tree_leaf(const struct lpm_tree *t, bool is_v6, uint32_t at,
+                                 int64_t key)
 {
     const void *node = (const uint8_t *)t + (uint64_t)at * LINE_BYTES;
 
     if (!is_v6) {
         const struct lpm_leaf4 *leaf = node;
 
-        return leaf
-            ->action[keys4_rank(leaf->key, LEAF4, key4_of((uint32_t)(addr.hi >> 32)))];
+        return leaf->action[keys4_rank(leaf->key, LEAF4, (int32_t)key)];
     }
-    if (kind == LPM_TREE) {
-        const struct lpm_leaf6 *leaf = node;
+    const struct lpm_leaf6 *leaf = node;
 
-        return leaf->action[keys6_rank(leaf->key, LEAF6, key6_of(addr.hi))];
-    }
-    const struct lpm_leafw *leaf = node;
+    return leaf->action[keys6_rank(leaf->key, LEAF6, key)];
+}
 
-    return leaf->action[keysw_rank(leaf->key, LEAFW, addr)];
+static inline const struct lpm_tree *tree_below(const struct lpm_tree *t,
+                                                uint32_t action)
+{
+    return (const void *)((const uint8_t *)t +
+                          (uint64_t)(action & ~TREE_BELOW) * LINE_BYTES);
 }
