@@ -1,10 +1,9 @@
 #include "controller/api/sessions.h"
 
-#include "controller/health/liveness.h"
+#include "controller/api/beats.h"
 #include "proto/base/log.h"
 #include "proto/rpc/agent_codec.h"
 
-#include <event2/event.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +13,7 @@ struct session_call {
     struct session_call *next;
     struct sessions *owner;
     struct rpc_call *call; /* null once it is closed */
+    struct beats_line *line;
     uint64_t id;
     char device_id[DEVICE_ID_MAX + 1]; /* "" until known */
     bool is_open;                      /* the core was told */
@@ -26,8 +26,7 @@ struct sessions {
     struct session_call *list;
     uint32_t count;
     uint64_t last_id;
-    struct liveness *liveness;
-    struct event *check;
+    struct beats *beats;
     struct buf buf;
 };
 
@@ -90,6 +89,13 @@ static void on_open(struct rpc_call *call)
     struct session_call *c = calloc(1, sizeof(*c));
     const char *name = rpc_call_peer_name(call);
 
+    if (c) {
+        c->line = beats_open(s->beats);
+    }
+    if (c && !c->line) {
+        free(c);
+        c = NULL;
+    }
     rpc_call_set_data(call, c);
     if (!c) {
         rpc_call_finish(call, RPC_RESOURCE_EXHAUSTED, "no memory", NULL, 0);
@@ -144,9 +150,20 @@ static bool admit(struct session_call *c, const struct agent_msg *msg)
     }
     if (!c->is_ended && !c->is_open) {
         c->is_open = true;
+        beats_name(c->line, c->device_id);
         shell_session_open(c->owner->shell, c->id, c->device_id);
     }
     return !c->is_ended;
+}
+
+/* gRPC's thread. */
+static void on_arrival(struct rpc_call *call)
+{
+    struct session_call *c = rpc_call_data(call);
+
+    if (c) {
+        beats_arrived(c->line);
+    }
 }
 
 static void on_message(struct rpc_call *call, const struct rpc_msg *msg)
@@ -158,6 +175,7 @@ static void on_message(struct rpc_call *call, const struct rpc_msg *msg)
     if (!c) {
         return;
     }
+    beats_taken(c->line);
     if (c->is_ended) {
         return;
     }
@@ -169,7 +187,6 @@ static void on_message(struct rpc_call *call, const struct rpc_msg *msg)
         return;
     }
     if (admit(c, &m)) {
-        liveness_beat(c->owner->liveness, c->device_id, shell_now_ms());
         shell_session_message(c->owner->shell, c->id, c->device_id, &m);
     }
     agent_msg_fini(&m);
@@ -199,10 +216,9 @@ static void on_closed(struct rpc_call *call, const struct rpc_status *status)
     s->count--;
     if (c->is_open) {
         shell_session_closed(s->shell, c->id, c->device_id);
-        if (!core_node_find(shell_core(s->shell), c->device_id)) {
-            liveness_forget(s->liveness, c->device_id); /* nobody's: not watched on */
-        }
     }
+    /* What is no node's is not watched on. */
+    beats_close(c->line, !core_node_find(shell_core(s->shell), c->device_id));
     free(c);
 }
 
@@ -215,23 +231,15 @@ static void on_transition(void *arg, const char *device_id, bool is_silent)
     shell_liveness(s->shell, device_id, is_silent);
 }
 
-static void on_check(evutil_socket_t fd, short what, void *arg)
-{
-    struct sessions *s = arg;
-
-    (void)fd;
-    (void)what;
-    liveness_check(s->liveness, shell_now_ms(), on_transition, s);
-}
-
 enum rc sessions_new(struct rpc_server *server, struct shell *shell, bool is_plain,
                      struct sessions **ret, struct err *err)
 {
     struct sessions *s = calloc(1, sizeof(*s));
-    struct timeval every = { 0, LIVENESS_CHECK_MS * 1000L };
+    struct beats_config beats = { shell_base(shell), shell_now_ms, true };
     struct rpc_method method = { .path = PATH_SESSION,
                                  .kind = RPC_BIDI,
                                  .ops = { .on_open = on_open,
+                                          .on_arrival = on_arrival,
                                           .on_message = on_message,
                                           .on_half_close = on_half_close,
                                           .on_closed = on_closed },
@@ -243,11 +251,8 @@ enum rc sessions_new(struct rpc_server *server, struct shell *shell, bool is_pla
     }
     s->shell = shell;
     s->is_plain = is_plain;
-    s->liveness = liveness_new(LIVENESS_BEAT_MS, LIVENESS_MISSED, shell_now_ms());
-    s->check = event_new(shell_base(shell), -1, EV_PERSIST, on_check, s);
-    rc = s->liveness && s->check && event_add(s->check, &every) == 0
-             ? rpc_server_add(server, &method, err)
-             : err_set(err, RC_NO_MEMORY, "sessions: no memory");
+    rc = beats_new(&beats, on_transition, s, &s->beats, err);
+    rc = rc ? rc : rpc_server_add(server, &method, err);
     if (rc != RC_OK) {
         sessions_free(s);
         return rc;
@@ -263,10 +268,7 @@ void sessions_free(struct sessions *s)
         return;
     }
     shell_set_sessions(s->shell, NULL, NULL);
-    liveness_free(s->liveness);
-    if (s->check) {
-        event_free(s->check);
-    }
+    beats_free(s->beats);
     buf_fini(&s->buf);
     free(s);
 }

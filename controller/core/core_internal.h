@@ -342,6 +342,15 @@ struct import {
 
 #define IMPORTS_MAX 1024
 
+/* VNIs that went with one mutation. */
+struct freed {
+    struct freed *next;
+    uint64_t seq;
+    uint64_t ends_ms; /* on core_step's clock */
+    uint32_t count;
+    uint32_t vnis[];
+};
+
 struct results {
     struct map requests; /* hash of the id → struct request */
     struct request *oldest;
@@ -350,6 +359,8 @@ struct results {
     uint32_t import_count;
     uint64_t import_used;
     struct map freed; /* VNI → a: ends (core_step's clock), b: sequence number */
+    struct freed *first_freed; /* by age */
+    struct freed *last_freed;
 };
 void results_fini(struct results *r);
 const struct request *results_request(const struct results *r, const char *id);

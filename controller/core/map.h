@@ -1,7 +1,10 @@
 /*
  * map - a hash table from a non-zero 64-bit key to two words.
  *
- * Open addressing without tombstones; the order of its slots depends on the keys and
+ * Extendible hashing: a directory of segments, each of open addressing without
+ * tombstones.  A segment that is full is split in two and the others stay as they are,
+ * so that no call takes longer as the map grows, but for the directory's doubling, a
+ * copy of a pointer for some 300 keys.  The order of its slots depends on the keys and
  * their history alone, so the core stays deterministic.  One owner, one thread.
  */
 #pragma once
@@ -18,9 +21,11 @@ struct map_slot {
     uint64_t b;
 };
 
+struct map_segment; /* opaque: map.c */
+
 struct map {
-    struct map_slot *slots; /* all zero is an empty map */
-    uint32_t cap;           /* a power of two, or 0 */
+    struct map_segment **directory; /* all zero is an empty map */
+    uint32_t depth;                 /* the directory has 2^depth places */
     uint32_t count;
 };
 

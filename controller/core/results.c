@@ -12,6 +12,12 @@ void results_fini(struct results *r)
         free(r->oldest);
         r->oldest = next;
     }
+    while (r->first_freed) {
+        struct freed *next = r->first_freed->next;
+
+        free(r->first_freed);
+        r->first_freed = next;
+    }
     map_fini(&r->requests);
     map_fini(&r->freed);
     free(r->imports);
@@ -131,30 +137,51 @@ static uint64_t freed_end(const struct core *c, uint64_t age_ms)
     return age_ms < keep ? c->now_ms + (keep - age_ms) : 0;
 }
 
+/* Takes `f`, whose VNIs are set. */
+static void add_freed(struct results *r, struct freed *f)
+{
+    for (uint32_t i = 0; i < f->count; i++) {
+        struct map_slot *slot = core_need(map_add(&r->freed, f->vnis[i]));
+
+        slot->a = f->ends_ms;
+        slot->b = f->seq;
+    }
+    if (r->last_freed) {
+        r->last_freed->next = f;
+    } else {
+        r->first_freed = f;
+    }
+    r->last_freed = f;
+}
+
+static struct freed *freed_new(uint32_t most)
+{
+    struct freed *f = NULL;
+
+    return core_need(calloc(1, sizeof(*f) + most * sizeof(f->vnis[0])));
+}
+
+/* The oldest, if it is over. */
 static enum rc expire_freed(struct core *c, struct store_txn *txn)
 {
-    struct map_slot *slot;
-    uint32_t at = 0;
-    uint64_t seq = 0;
-    enum rc rc = RC_OK;
+    struct results *r = &c->results;
+    struct freed *f = r->first_freed;
 
-    if (c->config.vni_quarantine_ms == 0) {
-        return RC_OK;
+    if (!f || f->ends_ms > c->now_ms ||
+        store_txn_delete(txn, record_key_seq('f', f->seq))) {
+        return f && f->ends_ms <= c->now_ms ? RC_NO_MEMORY : RC_OK;
     }
-    while (seq == 0 && (slot = map_each(&c->results.freed, &at))) {
-        seq = slot->a <= c->now_ms ? slot->b : 0;
-    }
-    if (seq == 0) {
-        return RC_OK;
-    }
-    rc = store_txn_delete(txn, record_key_seq('f', seq));
-    for (at = 0; !rc && (slot = map_each(&c->results.freed, &at));) {
-        if (slot->b == seq) {
-            map_remove(&c->results.freed, slot);
-            at = 0;
+    for (uint32_t i = 0; i < f->count; i++) {
+        struct map_slot *slot = map_find(&r->freed, f->vnis[i]);
+
+        if (slot && slot->b == f->seq) {
+            map_remove(&r->freed, slot);
         }
     }
-    return rc;
+    r->first_freed = f->next;
+    r->last_freed = f->next ? r->last_freed : NULL;
+    free(f);
+    return RC_OK;
 }
 
 enum rc results_expire(struct core *c, struct store_txn *txn)
@@ -200,21 +227,21 @@ static enum rc load_freed(struct core *c, const struct store_kv *kv)
 {
     struct reader r = reader_of(kv->value->data, kv->value->len);
     uint64_t end = freed_end(c, age_of(c, read_u64(&r)));
-    uint64_t seq;
+    struct freed *f = freed_new((uint32_t)reader_left(&r) / 3 + 1);
 
-    if (!record_seq(&kv->key, &seq)) {
-        return RC_INVALID;
-    }
+    f->ends_ms = end;
     while (reader_left(&r) > 0 && !r.failed) {
         uint32_t vni = read_u24(&r);
-        struct map_slot *slot = vni ? core_need(map_add(&c->results.freed, vni)) : NULL;
 
-        if (slot) {
-            slot->a = end;
-            slot->b = seq;
-        }
+        f->vnis[f->count] = vni;
+        f->count += vni != 0;
     }
-    return r.failed ? RC_INVALID : RC_OK;
+    if (r.failed || !record_seq(&kv->key, &f->seq)) {
+        free(f);
+        return RC_INVALID;
+    }
+    add_freed(&c->results, f);
+    return RC_OK;
 }
 
 enum rc results_load(struct core *c, const struct store_kv *kv, struct err *err)
@@ -242,6 +269,24 @@ enum rc results_load(struct core *c, const struct store_kv *kv, struct err *err)
               : RC_OK;
 }
 
+static void note_freed(struct core *c, uint64_t seq, const struct change_list *l)
+{
+    struct freed *f = freed_new(l->count);
+
+    f->seq = seq;
+    f->ends_ms = freed_end(c, 0);
+    for (uint32_t i = 0; i < l->count; i++) {
+        if (l->at[i].table == TABLE_TENANT && !l->at[i].after) {
+            f->vnis[f->count++] = l->at[i].vni;
+        }
+    }
+    if (f->count > 0) {
+        add_freed(&c->results, f);
+    } else {
+        free(f);
+    }
+}
+
 void results_commit(struct core *c, const struct command *cmd, uint64_t revision,
                     uint64_t seq, const struct rows_change *counts,
                     const struct change_list *l)
@@ -253,12 +298,7 @@ void results_commit(struct core *c, const struct command *cmd, uint64_t revision
     if (command_is_import(cmd)) {
         set_import(c, cmd->entries.import_digest, cmd->entries.import_next_line);
     }
-    for (uint32_t i = 0; c->config.vni_quarantine_ms && i < l->count; i++) {
-        if (l->at[i].table == TABLE_TENANT && !l->at[i].after) {
-            struct map_slot *slot = core_need(map_add(&c->results.freed, l->at[i].vni));
-
-            slot->a = freed_end(c, 0);
-            slot->b = seq;
-        }
+    if (c->config.vni_quarantine_ms) {
+        note_freed(c, seq, l);
     }
 }

@@ -8,6 +8,7 @@
 struct watched {
     char device_id[DEVICE_ID_MAX + 1];
     uint64_t last_ms;
+    uint32_t held;  /* messages that wait */
     bool is_silent; /* as last told */
 };
 
@@ -76,6 +77,26 @@ void liveness_beat(struct liveness *l, const char *device_id, uint64_t now_ms)
     w->last_ms = now_ms;
 }
 
+void liveness_hold(struct liveness *l, const char *device_id, uint32_t count)
+{
+    struct watched *w = find(l, device_id);
+
+    if (w) {
+        w->held += count;
+    }
+}
+
+void liveness_release(struct liveness *l, const char *device_id, uint32_t count,
+                      uint64_t now_ms)
+{
+    struct watched *w = find(l, device_id);
+
+    if (w && w->held > 0 && count > 0) {
+        w->held -= count < w->held ? count : w->held;
+        w->last_ms = now_ms;
+    }
+}
+
 void liveness_forget(struct liveness *l, const char *device_id)
 {
     struct watched *w = find(l, device_id);
@@ -98,7 +119,7 @@ void liveness_check(struct liveness *l, uint64_t now_ms,
 
         w->last_ms += late_ms;
         w->last_ms = w->last_ms > now_ms ? now_ms : w->last_ms;
-        is_silent = now_ms - w->last_ms >= l->silence_ms;
+        is_silent = w->held == 0 && now_ms - w->last_ms >= l->silence_ms;
         if (is_silent != w->is_silent) {
             w->is_silent = is_silent;
             on_transition(arg, w->device_id, is_silent);

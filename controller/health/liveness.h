@@ -23,6 +23,11 @@ void liveness_free(struct liveness *l); /* null is fine */
 
 /* Anything that came from the device.  Memory that runs out leaves it unwatched. */
 void liveness_beat(struct liveness *l, const char *device_id, uint64_t now_ms);
+/* So many messages of the device wait to be taken.  While any do, nobody listens for
+ * the next one, and it cannot be silent; the silence begins when they are taken. */
+void liveness_hold(struct liveness *l, const char *device_id, uint32_t count);
+void liveness_release(struct liveness *l, const char *device_id, uint32_t count,
+                      uint64_t now_ms);
 void liveness_forget(struct liveness *l, const char *device_id);
 
 /* Calls `on_transition` for each device that changed since the last check. */

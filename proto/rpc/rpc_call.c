@@ -70,6 +70,15 @@ static void doubt_half_close(struct rpc_call *call)
     }
 }
 
+static void on_arrived(struct rpc_op *op)
+{
+    struct rpc_call *call = OP_OWNER(op, recv_op);
+
+    if (call->recv_bytes && call->ops.on_arrival) {
+        call->ops.on_arrival(call);
+    }
+}
+
 static void on_received(struct rpc_op *op, bool ok)
 {
     struct rpc_call *call = OP_OWNER(op, recv_op);
@@ -115,6 +124,7 @@ struct rpc_call *rpc_call_new(struct rpc_loop *loop, grpc_call *grpc)
     call->call = grpc;
     call->send_op.done = on_sent;
     call->recv_op.done = on_received;
+    call->recv_op.arrived = on_arrived;
     call->initial_op.done = on_initial;
     call->close_op.done = on_close_op;
     call->message = grpc_empty_slice();

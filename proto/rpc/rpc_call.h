@@ -14,7 +14,8 @@
  *   ending      on_closed comes exactly once, last, and the call is freed when it
  *               returns.  After that the pointer is dead: forget it there.
  *
- * Everything on the loop's thread (rpc_loop.h).  No callback runs inside these calls.
+ * Everything on the loop's thread (rpc_loop.h), but for on_arrival.  No callback runs
+ * inside these calls.
  *
  * Mistakes people make: keeping `msg->data` after on_message returned (use
  * rpc_msg_blob()); sending in a loop without looking at RC_FULL; waiting for on_closed
@@ -50,6 +51,11 @@ struct rpc_call_ops {
      * also show this, with on_closed right behind it. */
     void (*on_open)(struct rpc_call *call);
     void (*on_message)(struct rpc_call *call, const struct rpc_msg *msg);
+    /* A message arrived, which on_message will show (unless the call ends first); the
+     * next one is not listened for before it does.  The one callback that is not on the
+     * loop's thread but on gRPC's, at once, however busy the loop is: it may look at
+     * rpc_call_data() and at nothing else of the call. */
+    void (*on_arrival)(struct rpc_call *call);
     /* Server: the peer sends no more messages.  Not called on cancel (told apart by
      * waiting 20 ms for one; where it must be certain that a stream was complete, let a
      * message say so), and not for unary and server-stream methods, whose one request

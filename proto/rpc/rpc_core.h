@@ -25,6 +25,7 @@
 /* One gRPC tag.  Embedded in what it belongs to; at most one operation at a time. */
 struct rpc_op {
     void (*done)(struct rpc_op *op, bool ok); /* loop thread */
+    void (*arrived)(struct rpc_op *op); /* before it, gRPC's thread; may be null */
     struct rpc_op *next;
     bool ok;
     bool is_pending; /* between posting and `done` */

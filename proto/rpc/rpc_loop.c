@@ -88,6 +88,9 @@ static void *queue_main(void *arg)
         __tsan_acquire(op);
         op->ok = e.success != 0;
         op->next = NULL;
+        if (op->ok && op->arrived) {
+            op->arrived(op);
+        }
         pthread_mutex_lock(&loop->lock);
         was_empty = !loop->head;
         *loop->tail = op;
