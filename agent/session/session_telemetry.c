@@ -100,6 +100,9 @@ static void take_reading(struct session_gather *t, uint32_t hint,
         return;
     }
     if (!r->is_counter || rate_of(g, r, span_ms, &value)) {
+        /* Answers come a little sooner or later: no rate is above what there is. */
+        value =
+            r->is_counter && r->capacity && value > r->capacity ? r->capacity : value;
         gather(g, value);
     }
     g->last = *r;

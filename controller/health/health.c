@@ -17,6 +17,9 @@ struct watched {
     char cluster[CLUSTER_NAME_MAX + 1];
     uint8_t kind; /* of its cluster */
     bool is_active;
+    uint8_t state;    /* enum health_state */
+    uint64_t state_s; /* not well since; 0: well */
+    char cause[80];
     uint64_t unsync_s; /* out of sync since; 0: in sync */
     uint64_t window_s; /* of the loss: since */
     uint64_t received, lost;
@@ -209,25 +212,44 @@ static void raise(struct health *h, uint64_t now_s, struct alarm_report r,
 void health_node_state(struct health *h, uint64_t now_s, const char *node,
                        enum health_state state, const char *cause)
 {
+    struct watched *w = find(h, node);
     char subject[SUBJECT_MAX + 1];
 
+    if (!w) {
+        return;
+    }
+    w->state = (uint8_t)state;
+    w->state_s = state == HEALTH_WELL ? 0 : w->state_s ? w->state_s : now_s;
+    snprintf(w->cause, sizeof(w->cause), "%s", cause);
     node_subject(subject, node);
-    if (state == HEALTH_SILENT) {
-        raise(h, now_s,
-              (struct alarm_report){ ALARM_NODE_SILENT, ALARM_WARNING, subject, 0, 0,
-                                     NULL },
-              "node %s is suspect: %s; it forwards with the tables it has", node,
-              cause);
-    } else {
+    if (state != HEALTH_SILENT) {
         alarms_clear(h->alarms, now_s, ALARM_NODE_SILENT, subject);
     }
-    if (state == HEALTH_DOWN) {
+    if (state == HEALTH_WELL) {
+        alarms_clear(h->alarms, now_s, ALARM_NODE_DOWN, subject);
+    }
+}
+
+/* What has not been well for a while is an alarm. */
+static void judge_state(struct health *h, uint64_t now_s, const struct watched *w)
+{
+    char subject[SUBJECT_MAX + 1];
+
+    if (w->state_s == 0 || w->state_s + HEALTH_STATE_S > now_s) {
+        return;
+    }
+    node_subject(subject, w->name);
+    if (w->state == HEALTH_DOWN) {
         raise(h, now_s,
               (struct alarm_report){ ALARM_NODE_DOWN, ALARM_CRITICAL, subject, 0, 0,
                                      NULL },
-              "node %s does not forward: %s", node, cause);
-    } else if (state == HEALTH_WELL) {
-        alarms_clear(h->alarms, now_s, ALARM_NODE_DOWN, subject);
+              "node %s does not forward: %s", w->name, w->cause);
+    } else {
+        raise(h, now_s,
+              (struct alarm_report){ ALARM_NODE_SILENT, ALARM_WARNING, subject, 0, 0,
+                                     NULL },
+              "node %s is suspect: %s; it forwards with the tables it has", w->name,
+              w->cause);
     }
 }
 
@@ -573,6 +595,9 @@ void health_tick(struct health *h, uint64_t now_s)
 {
     if (now_s != h->ticked_s) {
         h->ticked_s = now_s;
+        for (uint32_t i = 0; i < h->count; i++) {
+            judge_state(h, now_s, &h->nodes[i]);
+        }
         for (uint32_t i = 0; h->has_news && i < h->count; i++) {
             if (is_first_of_cluster(h, i)) {
                 measure_cluster(h, now_s, i);

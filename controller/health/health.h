@@ -18,6 +18,7 @@
 #include "controller/health/history.h"
 #include "proto/model/telemetry.h"
 
+#define HEALTH_STATE_S 5 /* not well for so long: an agent that restarts is not */
 #define HEALTH_OUT_OF_SYNC_S                                                           \
     300 /* guess: a full download of 2 M entries takes 10 s                            \
          */
