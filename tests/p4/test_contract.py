@@ -118,6 +118,13 @@ class Contract(unittest.TestCase):
                     self.assertTrue(found, name)
                     self.assertEqual(set(found), {size}, name)
 
+    def test_packets_to_and_from_the_control_thread_name_their_port(self):
+        for info in self.images():
+            got = {p.preamble.name: {m.name: (m.id, m.bitwidth) for m in p.metadata}
+                   for p in info.controller_packet_metadata}
+            self.assertEqual(got["packet_in"]["ingress_port"], (1, 9))
+            self.assertEqual(got["packet_out"]["egress_port"], (1, 9))
+
     def test_constants_of_the_sources_are_the_enums_of_the_contract(self):
         got = constants()
         reasons = {n[5:].lower(): v for n, v in got.items() if n.startswith("DROP_")}
