@@ -35,9 +35,9 @@ static double worst_share(const struct member_table *t, unsigned count)
     double worst = 0;
 
     for (uint32_t s = 0; s < MEMBER_TABLE_SLOTS; s++) {
-        ck_assert_uint_lt(t->slot[s], count);
-        share[t->slot[s]]++;
+        share[t->slot[s] < count ? t->slot[s] : count]++;
     }
+    ck_assert_uint_eq(share[count], 0); /* no such member */
     for (unsigned i = 0; i < count; i++) {
         worst = fmax(worst, fabs(share[i] / mean - 1) * 100);
     }
@@ -70,6 +70,7 @@ START_TEST(a_member_that_leaves_moves_its_own_slots_only_and_takes_them_back)
             uint64_t left[NAMES];
             unsigned n = 0;
             bool reached[NAMES] = { false };
+            uint32_t moved = 0; /* of others: an assertion a slot would take minutes */
 
             for (unsigned i = 0; i < count; i++) {
                 if (i != gone) {
@@ -81,11 +82,12 @@ START_TEST(a_member_that_leaves_moves_its_own_slots_only_and_takes_them_back)
                 uint64_t now = left[after.slot[s]];
 
                 if (before.slot[s] != gone) {
-                    ck_assert_uint_eq(now, seeds[before.slot[s]]);
+                    moved += now != seeds[before.slot[s]];
                 } else {
                     reached[after.slot[s]] = true;
                 }
             }
+            ck_assert_uint_eq(moved, 0);
             for (unsigned i = 0; i < n; i++) {
                 ck_assert_msg(reached[i], "%u of %u took nothing over", i, n);
             }
@@ -98,6 +100,7 @@ START_TEST(the_order_of_members_does_not_matter)
 {
     enum { COUNT = 13 };
     uint64_t turned[COUNT];
+    uint32_t differ = 0;
 
     name_members((unsigned)_i);
     member_table_fill(&before, seeds, COUNT);
@@ -107,9 +110,10 @@ START_TEST(the_order_of_members_does_not_matter)
         }
         member_table_fill(&after, turned, COUNT);
         for (uint32_t s = 0; s < MEMBER_TABLE_SLOTS; s++) {
-            ck_assert_uint_eq(seeds[before.slot[s]], turned[after.slot[s]]);
+            differ += seeds[before.slot[s]] != turned[after.slot[s]];
         }
     }
+    ck_assert_uint_eq(differ, 0);
 }
 END_TEST
 
