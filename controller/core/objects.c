@@ -385,6 +385,10 @@ static enum rc check_cluster(const struct core *c, const struct cluster *x,
     if (rc) {
         return rc;
     }
+    if (x->kind == CLUSTER_LB) { /* no gateway has the pipeline yet */
+        return err_field(err, RC_INVALID, "kind", "cluster_kind",
+                         "cluster %s: load balancers are not driven yet", x->name);
+    }
     if (old && old->kind != x->kind) {
         return err_field(err, RC_CONFLICT, "kind", "kind_is_fixed",
                          "cluster %s: its kind cannot change", x->name);
