@@ -38,13 +38,14 @@ static void print_counts(const struct sim *s, double seconds)
            (unsigned long long)c->device_writes);
     printf("  faults: links %llu, partitions %llu, agents %llu, devices %llu, "
            "sockets %llu, controllers %llu, store %llu, device writes %llu, "
-           "corruptions %llu, stalls %llu\n",
+           "corruptions %llu, stalls %llu; moves %llu, of which steered %llu\n",
            (unsigned long long)c->link_cuts, (unsigned long long)c->partitions,
            (unsigned long long)c->agent_crashes, (unsigned long long)c->device_crashes,
            (unsigned long long)c->disconnects,
            (unsigned long long)c->controller_crashes,
            (unsigned long long)c->store_errors, (unsigned long long)c->write_errors,
-           (unsigned long long)c->corruptions, (unsigned long long)c->stalls);
+           (unsigned long long)c->corruptions, (unsigned long long)c->stalls,
+           (unsigned long long)c->moves, (unsigned long long)c->moved);
     printf("  checks: %llu full, %llu of `applied`\n", (unsigned long long)c->checks,
            (unsigned long long)c->applied_checks);
 }

@@ -83,6 +83,7 @@ static void step(struct sim *s, uint64_t until_ms)
     }
     s->counts.steps++;
     controller_step(s);
+    moves_follow(s);
     churn_setup(s);
     links_step(s);
     for (unsigned i = 0; i < s->config.nodes; i++) {

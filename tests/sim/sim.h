@@ -96,15 +96,18 @@ struct sim_state {
     struct digest roots[SIM_CLUSTERS][TABLE_COUNT];
 };
 
+#define SIM_FOLLOWED 65537 /* a prime: the VNIs of a run do not meet in it */
+
 /* A command whose outcome is not known yet. */
 struct sim_command {
     uint64_t token; /* 0 = free */
     uint32_t vni;
-    struct blob *ops;
-    bool is_unknown; /* its answer will never come */
+    struct blob *ops; /* null: a move, which changes no row by itself */
+    bool is_unknown;  /* its answer will never come */
 };
 
 struct sim_counts {
+    uint64_t moves, moved;
     uint64_t steps, commands, acknowledged, refused, unknown;
     uint64_t link_cuts, partitions, agent_crashes, device_crashes, disconnects;
     uint64_t controller_crashes, store_errors, write_errors, corruptions, stalls;
@@ -140,6 +143,8 @@ struct sim {
     struct table_set *model; /* what was acknowledged */
     struct sim_command commands[SIM_COMMANDS_MAX];
     uint64_t last_token;
+    uint64_t followed_revision;
+    uint64_t followed[SIM_FOLLOWED]; /* by VNI: the last move that the model knows */
     uint64_t churn_at_ms;
     uint32_t setup_step;
     bool is_setup_waiting;
@@ -184,7 +189,16 @@ void links_step(struct sim *s);
 uint64_t links_wake(const struct sim *s);
 void links_fini(struct sim *s);
 
+/* ---- sim_moves.c ---- */
+
+bool moves_are_over(const struct sim *s);
+bool moves_is_moving(const struct sim *s, uint32_t vni);
+void moves_begin(struct sim *s, uint32_t vni, struct sim_command *slot);
+void moves_follow(struct sim *s); /* the model learns of homes that have changed */
+
 /* ---- sim_churn.c ---- */
+
+uint64_t sim_next_token(struct sim *s);
 
 void sim_cluster_name(unsigned cluster, char ret[CLUSTER_NAME_MAX + 1]);
 static inline bool sim_is_h(unsigned cluster)

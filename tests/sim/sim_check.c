@@ -161,7 +161,7 @@ void check_resolve(struct sim *s)
         if (c->token == 0 || !c->is_unknown) {
             continue;
         }
-        if (!is_vni_same(s, c->vni)) {
+        if (c->ops && !is_vni_same(s, c->vni)) {
             check_model_apply(s->model, c->ops);
             if (!is_vni_same(s, c->vni)) {
                 sim_fail(s, "vni %u: a command without an answer is half done", c->vni);
@@ -364,7 +364,8 @@ static struct table_set *make_desired(const struct sim *s, unsigned cluster)
 bool check_is_settled(const struct sim *s)
 {
     if (!s->core || !core_is_ready(s->core) || core_has_work(s->core) ||
-        store_memory_has_work(s->store) || churn_has_outstanding(s)) {
+        store_memory_has_work(s->store) || churn_has_outstanding(s) ||
+        !moves_are_over(s)) {
         return false;
     }
     for (unsigned i = 0; i < s->config.nodes; i++) {

@@ -200,7 +200,11 @@ static void fill_change(struct sim *s, struct batch_writer *w, uint32_t vni)
         break;
     }
     case 1:
-        add_tenant(s, w, vni); /* other flags, perhaps another home */
+        if (!moves_is_moving(s, vni)) {
+            add_tenant(s, w, vni); /* other flags, perhaps another home */
+            break;
+        }
+        add_route(s, w, ENTRY_PUT, vni);
         break;
     case 2:
     case 3:
@@ -241,6 +245,11 @@ static struct sim_command *free_command(struct sim *s, uint32_t vni)
     return free_one;
 }
 
+uint64_t sim_next_token(struct sim *s)
+{
+    return ++s->last_token + SETUP_TOKEN;
+}
+
 void churn_step(struct sim *s)
 {
     uint32_t vni = vni_of((unsigned)sim_random(s, s->config.tenants));
@@ -251,9 +260,13 @@ void churn_step(struct sim *s)
     if (!slot || !s->core || !core_is_ready(s->core)) {
         return;
     }
+    if (is_tenant(s, vni) && sim_random(s, 40) == 0) {
+        moves_begin(s, vni, slot);
+        return;
+    }
     batch_writer_init(&w);
     fill_change(s, &w, vni);
-    slot->token = cmd.token = ++s->last_token + SETUP_TOKEN;
+    slot->token = cmd.token = sim_next_token(s);
     slot->vni = vni;
     slot->ops = batch_writer_finish(&w);
     slot->is_unknown = false;
@@ -291,7 +304,9 @@ void churn_reply(struct sim *s, const struct core_reply *r)
         }
         if (r->err.code == RC_OK) {
             s->counts.acknowledged++;
-            check_model_apply(s->model, c->ops);
+            if (c->ops) {
+                check_model_apply(s->model, c->ops);
+            }
             forget(c);
         } else if (r->err.code == RC_TIMEOUT) {
             c->is_unknown = true;

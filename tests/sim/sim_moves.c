@@ -1,0 +1,103 @@
+/* Tenants that move between clusters while all else goes on. */
+#include "tests/sim/sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NEWEST 256 /* operations that may have gone on since the last look */
+
+static uint64_t number_of(const struct operation *o)
+{
+    return strtoull(o->id + 3, NULL, 10);
+}
+
+bool moves_are_over(const struct sim *s)
+{
+    const struct operation *o;
+
+    for (uint32_t i = 0; (o = core_operation_at(s->core, i)); i++) {
+        if (o->state == OPERATION_RUNNING) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool moves_is_moving(const struct sim *s, uint32_t vni)
+{
+    const struct operation *o;
+
+    for (uint32_t i = 0; (o = core_operation_at(s->core, i)); i++) {
+        if (o->state == OPERATION_RUNNING && o->move.vni == vni) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void moves_begin(struct sim *s, uint32_t vni, struct sim_command *slot)
+{
+    struct command cmd = { .kind = COMMAND_MOVE, .who = "sim" };
+
+    cmd.move.vni = vni;
+    cmd.move.drain_ms = (uint32_t)sim_random(s, 20000);
+    sim_cluster_name((unsigned)sim_random(s, SIM_CLUSTERS), cmd.move.cluster);
+    slot->token = cmd.token = sim_next_token(s);
+    slot->vni = vni;
+    slot->is_unknown = false;
+    s->counts.moves++;
+    controller_command(s, &cmd);
+}
+
+/* The tenant's row says its new homes as soon as the move steers. */
+static void follow(struct sim *s, const struct operation *o)
+{
+    struct rows *rows = table_set_rows(s->model, o->move.vni, TABLE_TENANT);
+    struct rows_iter it = rows_begin(rows, TABLE_TENANT);
+    struct batch_writer w;
+    struct entry e;
+    struct row row;
+    struct blob *ops;
+
+    if (!rows || !rows_next(&it, &row) ||
+        entry_unpack(TABLE_TENANT, o->move.vni, &row, &e, NULL)) {
+        return; /* deleted meanwhile */
+    }
+    strcpy(e.tenant.cluster, o->move.to.x86);
+    strcpy(e.tenant.h_home, o->move.to.h);
+    e.tenant.half = o->move.to.half;
+    batch_writer_init(&w);
+    batch_add_entry(&w, ENTRY_PUT, &e);
+    ops = batch_writer_finish(&w);
+    check_model_apply(s->model, ops);
+    blob_unref(ops);
+    batch_writer_fini(&w);
+    s->counts.moved++;
+}
+
+void moves_follow(struct sim *s)
+{
+    const struct operation *o;
+    uint32_t count = 0;
+
+    if (!s->core || !core_is_ready(s->core) ||
+        core_revision(s->core) == s->followed_revision) {
+        return;
+    }
+    s->followed_revision = core_revision(s->core);
+    while (core_operation_at(s->core, count)) {
+        count++;
+    }
+    for (uint32_t i = count > NEWEST ? count - NEWEST : 0; i < count; i++) {
+        uint64_t *last;
+
+        o = core_operation_at(s->core, i);
+        last = &s->followed[o->move.vni % SIM_FOLLOWED];
+        if (number_of(o) > *last &&
+            (o->state == OPERATION_DONE ||
+             (o->state == OPERATION_RUNNING && o->step >= MOVE_STEER))) {
+            *last = number_of(o);
+            follow(s, o);
+        }
+    }
+}
