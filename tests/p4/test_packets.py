@@ -23,13 +23,15 @@ from forwarder_h import ForwarderH  # noqa: E402
 from test_fwdh_reference import collision  # noqa: E402
 from wire import u16  # noqa: E402
 
-from scapy.all import TCP, UDP, IPOption, Raw  # noqa: E402
+from scapy.all import (  # noqa: E402
+    IP, TCP, UDP, Dot1AD, Dot1Q, Ether, IPOption, IPv6, Raw)
 
 import bmv2  # noqa: E402
 
 PROGRAM, CONFIG = None, None
 INFO = ROOT / "p4/xgw_h_v1model.p4info.bin"
 MEMBERS = ["172.16.5.5", "fd00:16:5::5"]
+TAGS_PASS = 301  # a VNI with the flag inner_vlan
 BY_DST = 100  # a VPC that lies in both halves
 TIMEOUT = 20  # seconds a packet may take on a busy machine
 MOST = 10 ** 9  # bytes, and bytes a second: what BMv2 takes in 32 bits
@@ -239,6 +241,18 @@ class Cases(WithSwitch):
             for dst in ("10.0.0.4", "2001:db8:100::6"):
                 for length in range(16, 30 + (20 if "." in dst else 40)):
                     frame = self.shortened(length, family, dst)
+                    self.assertEqual(self.chip.forward(frame, 0),
+                                     [("drop", "inner_truncated")])
+                    self.refused([frame], "inner_truncated")
+
+    def test_an_inner_packet_in_tags_that_udp_has_no_room_for_is_a_drop(self):
+        for tags in (Dot1Q(vlan=7), Dot1AD(vlan=7) / Dot1Q(vlan=8)):
+            for ip in (IP(src="10.0.0.5", dst="10.0.0.4"),
+                       IPv6(src="2001:db8::5", dst="2001:db8::6")):
+                inner = bytes(Ether(src=cases.VM_MAC, dst=cases.GW_MAC) / tags / ip / TCP())
+                for length in range(16, 16 + len(inner) - len(TCP())):
+                    frame = cases.tunnel(inner, vni=TAGS_PASS, ip={"len": 20 + length},
+                                         udp={"len": length, "chksum": 1})
                     self.assertEqual(self.chip.forward(frame, 0),
                                      [("drop", "inner_truncated")])
                     self.refused([frame], "inner_truncated")
