@@ -262,6 +262,12 @@ void tip_follow(struct core *c, const struct change_list *l, bool is_undo);
 enum rc tip_drop_tenants(struct table_set *s, struct change_list *l,
                          struct rows_change *total);
 
+/* The same for a record that is replayed over pages of which some are older and some
+ * newer than it: what a deleted tenant owned goes, also where the tenant's own row is
+ * gone already. */
+enum rc tip_replay_drops(struct table_set *s, const struct blob *ops,
+                         struct change_list *l, struct rows_change *total);
+
 /* ---- commit.c ---- */
 
 void commit_changes(struct core *c, uint64_t revision, uint64_t tag,

@@ -142,7 +142,7 @@ static enum rc load_journal(struct core *c, const struct store_kv *kv, struct er
     if (v->len > 0) {
         rc = batch_check(v->data, v->len, false, &count, &index, err);
         rc = rc ? rc : table_set_apply(c->tip, v->data, v->len, &l, &total, err);
-        rc = rc ? rc : tip_drop_tenants(c->tip, &l, &total);
+        rc = rc ? rc : tip_replay_drops(c->tip, v, &l, &total);
     }
     for (uint32_t i = 0; i < l.count; i++) {
         checkpoint_note(c, l.at[i].vni, l.at[i].table, l.at[i].before);

@@ -43,6 +43,23 @@ enum rc tip_drop_tenants(struct table_set *s, struct change_list *l,
     return rc;
 }
 
+enum rc tip_replay_drops(struct table_set *s, const struct blob *ops,
+                         struct change_list *l, struct rows_change *total)
+{
+    struct batch_reader reader = batch_reader_of(ops->data, ops->len);
+    struct batch_run run;
+    enum rc rc = RC_OK;
+
+    while (!rc && batch_next(&reader, &run)) {
+        if (run.op == BATCH_DELETE && run.table == TABLE_TENANT) {
+            for (unsigned t = 0; t < OWNED_TABLES && !rc; t++) {
+                rc = drop_rows(s, l, run.vni, owned_tables[t], total);
+            }
+        }
+    }
+    return rc;
+}
+
 static void count_home(struct core *c, const char *cluster, size_t len, int step)
 {
     char name[CLUSTER_NAME_MAX + 1] = "";

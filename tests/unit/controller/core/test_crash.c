@@ -394,6 +394,70 @@ START_TEST(a_round_that_fails_is_tried_again_and_loses_nothing)
 }
 END_TEST
 
+/* 10,000 VMs of VNI 5: so many pages that a round takes several transactions. */
+static struct blob *many_vms(uint32_t first)
+{
+    struct entry e = { .table = TABLE_VM_NC, .vni = 5 };
+    struct batch_writer w;
+    struct blob *ops;
+
+    batch_writer_init(&w);
+    e.vm_nc.nc = ip_v4(0xac100101);
+    for (uint32_t i = 0; i < 10000; i++) {
+        e.vm_nc.vm = ip_v4(0x0a000000 + first + i);
+        batch_add_entry(&w, ENTRY_PUT, &e);
+    }
+    ops = batch_writer_finish(&w);
+    batch_writer_fini(&w);
+    return ops;
+}
+
+/* The round has deleted the tenant's own page and not yet all of its VMs' pages. */
+START_TEST(a_round_cut_short_behind_a_deleted_tenant_leaves_none_of_its_rows)
+{
+    struct core_config config;
+    unsigned crashes = 0;
+
+    core_config_default(&config);
+    for (uint32_t applied = 1; applied < 4; applied++) {
+        struct rig *r = rig_new_with(&config);
+
+        rig_cluster(r, "c1", "172.16.255.1");
+        rig_must(r, "{\"table\":\"tenant\",\"vni\":5,\"cluster\":\"c1\"}\n");
+        for (uint32_t i = 0; i < 10; i++) {
+            uint64_t token = rig_queue(r, many_vms(i * 10000));
+
+            rig_run(r);
+            ck_assert(!rig_reply(r, token)->err.code);
+        }
+        rig_pass(r, 5001); /* folded */
+        ck_assert_uint_eq(journal_records(r->db), 0);
+        ck_assert(!rig_entries_confirmed(
+                       r, "{\"op\":\"delete\",\"table\":\"tenant\",\"vni\":5}\n")
+                       ->err.code);
+        r->now_ms += 5001;
+        for (unsigned i = 0; i < 400 && core_next_wake(r->core) != UINT64_MAX; i++) {
+            struct core_in in = { .kind = core_has_work(r->core) ? CORE_CONTINUE
+                                                                 : CORE_TICK };
+
+            rig_input(r, &in); /* the core alone: its transactions queue up */
+        }
+        crashes += journal_records(r->db) > 0;
+        rig_crash(r, applied);
+        rig_open(r);
+        rig_run(r);
+        ck_assert_msg(core_is_ready(r->core), "%u applied: %s", applied,
+                      core_failure(r->core) ? core_failure(r->core)->msg : "?");
+        ck_assert_uint_eq(core_count(r->core, TABLE_VM_NC), 0);
+        rig_pass(r, 600001);
+        rig_restart(r);
+        ck_assert_uint_eq(core_count(r->core, TABLE_VM_NC), 0);
+        rig_free(r);
+    }
+    ck_assert_uint_gt(crashes, 0);
+}
+END_TEST
+
 /* ---- damage ---- */
 
 static void damage(struct memory_db *db, const char *key, size_t key_len,
@@ -459,6 +523,8 @@ int main(void)
                         0, 24);
     tcase_add_test(tc,
                    a_round_folds_the_journal_and_the_pages_alone_bring_everything_back);
+    tcase_add_test(tc,
+                   a_round_cut_short_behind_a_deleted_tenant_leaves_none_of_its_rows);
     tcase_add_test(tc, a_round_that_fails_is_tried_again_and_loses_nothing);
     tcase_add_loop_test(tc, damaged_data_refuses_the_start_and_says_what_is_damaged, 0,
                         ARRAY_LEN(damages));
