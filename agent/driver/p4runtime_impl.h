@@ -33,7 +33,7 @@ struct job {
 TAILQ_HEAD(jobs, job);
 
 /* Jobs whose writes were given to the writer. */
-#define ACTIVE_MAX 4
+#define ACTIVE_MAX 16
 /* Bytes there, beyond which no more is given. */
 #define WRITER_BYTES (32u << 20)
 
