@@ -31,6 +31,12 @@ void rest_get_openapi(struct rest_request *r)
 
 /* ---- status ---- */
 
+/* Tables that hold what the API puts; the others are devices', derived from them. */
+static bool is_intent(int table)
+{
+    return table != TABLE_VNI && table != TABLE_VNI_CLUSTER;
+}
+
 static json_t *tables_json(const struct core *core)
 {
     json_t *tables = json_object();
@@ -38,8 +44,8 @@ static json_t *tables_json(const struct core *core)
     for (int table = 0; table < TABLE_COUNT; table++) {
         char digest[17];
 
-        if (table == TABLE_VNI) {
-            continue; /* a device's; derived from tenants */
+        if (!is_intent(table)) {
+            continue;
         }
         snprintf(digest, sizeof(digest), "%016llx",
                  (unsigned long long)core_digest(core, (enum table_id)table).sum);
@@ -272,7 +278,7 @@ void rest_get_metrics(struct rest_request *r)
     buf_printf(&text, "xgw_revision %llu\n", (unsigned long long)core_revision(core));
     rest_metric(&text, "xgw_entries", "gauge", "Entries of the region by table.");
     for (int table = 0; core_is_ready(core) && table < TABLE_COUNT; table++) {
-        if (table != TABLE_VNI) {
+        if (is_intent(table)) {
             buf_printf(&text, "xgw_entries{table=\"%s\"} %llu\n",
                        table_name((enum table_id)table),
                        (unsigned long long)core_count(core, (enum table_id)table));
