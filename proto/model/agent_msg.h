@@ -36,7 +36,7 @@
 #define EXCEPTIONS_MAX 1000 /* listed in one ACK; the rest is only counted */
 #define SESSION_WINDOW 64   /* batches; each at most BATCH_MAX_BYTES */
 #define BATCH_SEND_BYTES                                                               \
-    (128u << 10) /* a message; gRPC is quickest from 32 to 256 KiB */
+    (256u << 10) /* a message; gRPC is quickest from 32 to 256 KiB */
 
 enum agent_msg_kind {
     AGENT_HELLO = 1,
