@@ -673,6 +673,10 @@ void device_add(struct core *c, const char *name);
 void device_remove(struct core *c, const char *name);
 void device_set_state(struct core *c, struct device *d, enum node_state state,
                       const char *cause);
+/* Whether the device is a node of the group's cluster. */
+bool device_is_of(const struct core *c, const struct device *d, const struct group *g);
+/* It holds what its group had by that revision, as far as its session says. */
+bool device_has_applied(const struct device *d, uint64_t revision);
 void device_clear_exceptions(struct device *d);
 void device_note_exceptions(struct device *d, const struct agent_ack *ack);
 void device_note_ready(struct core *c, struct device *d, bool ready);

@@ -37,6 +37,24 @@ struct device *device_find(const struct core *c, const char *name)
     return found ? c->devices[at] : NULL;
 }
 
+bool device_is_of(const struct core *c, const struct device *d, const struct group *g)
+{
+    const struct node *node = objects_node(&c->objects, d->name);
+
+    return node && strcmp(node->cluster, g->name) == 0;
+}
+
+bool device_has_applied(const struct device *d, uint64_t revision)
+{
+    struct sync_status status;
+
+    if (!d->session || !d->session->sync) {
+        return false;
+    }
+    status = sync_status(d->session->sync);
+    return !status.is_walking && status.applied >= revision;
+}
+
 void device_add(struct core *c, const char *name)
 {
     bool found;

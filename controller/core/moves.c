@@ -44,13 +44,6 @@ static bool may_forward(const struct device *d)
     return d->state == NODE_ONLINE || d->state == NODE_SUSPECT;
 }
 
-static bool belongs(const struct core *c, const struct device *d, const struct group *g)
-{
-    const struct node *node = objects_node(&c->objects, d->name);
-
-    return node && strcmp(node->cluster, g->name) == 0;
-}
-
 static bool lacks_entry(const struct device *d, uint32_t vni, char why[128])
 {
     for (uint32_t i = 0; i < d->exception_listed; i++) {
@@ -63,17 +56,6 @@ static bool lacks_entry(const struct device *d, uint32_t vni, char why[128])
     return false;
 }
 
-static bool has_followed(const struct device *d, uint64_t need)
-{
-    struct sync_status status;
-
-    if (!d->session || !d->session->sync) {
-        return false;
-    }
-    status = sync_status(d->session->sync);
-    return !status.is_walking && status.applied >= need;
-}
-
 static struct stand stand_of(const struct core *c, const struct group *g, uint32_t vni,
                              uint64_t revision)
 {
@@ -83,12 +65,12 @@ static struct stand stand_of(const struct core *c, const struct group *g, uint32
     for (uint32_t i = 0; i < c->device_count; i++) {
         const struct device *d = c->devices[i];
 
-        if (!belongs(c, d, g) || !may_forward(d)) {
+        if (!device_is_of(c, d, g) || !may_forward(d)) {
             continue;
         }
         s.has_node = s.has_node || d->state == NODE_ONLINE;
         s.refuses = s.refuses || lacks_entry(d, vni, s.why);
-        if (!has_followed(d, need)) {
+        if (!device_has_applied(d, need)) {
             s.follows = false;
             if (!s.refuses) {
                 snprintf(s.why, sizeof(s.why), "node %s", d->name);
@@ -101,24 +83,10 @@ static struct stand stand_of(const struct core *c, const struct group *g, uint32
     return s;
 }
 
-struct groups {
-    const struct group *at[2];
-    unsigned count;
-};
-
-static struct groups groups_of_home(const struct core *c, const struct home *h)
+/* The groups of a home, whoever is there now. */
+static struct holders groups_of_home(const struct core *c, const struct home *h)
 {
-    struct groups g = { 0 };
-    const struct group *x86 = group_find(c, h->x86);
-    const struct group *hw = h->h[0] ? group_find(c, h->h) : NULL;
-
-    if (x86) {
-        g.at[g.count++] = x86;
-    }
-    if (hw) {
-        g.at[g.count++] = hw;
-    }
-    return g;
+    return holders_beside(c, NULL, h);
 }
 
 static void explain(char why[OPERATION_TEXT_MAX + 1], const char *text)
@@ -132,7 +100,7 @@ static void target_facts(const struct core *c, const struct operation *o,
                          const struct run *r, struct move_facts *f,
                          char why[OPERATION_TEXT_MAX + 1])
 {
-    struct groups g = groups_of_home(c, &o->move.to);
+    struct holders g = groups_of_home(c, &o->move.to);
 
     f->target_has_node = true;
     f->target_is_applied = true;
@@ -148,42 +116,18 @@ static void target_facts(const struct core *c, const struct operation *o,
     }
 }
 
-static bool group_follows(const struct core *c, const struct group *g,
+static bool groups_follow(const struct core *c, const struct holders *g,
                           const struct operation *o, const struct run *r,
                           char why[OPERATION_TEXT_MAX + 1])
 {
-    struct stand s = stand_of(c, g, o->move.vni, r->since_revision);
-
-    if (!s.follows) {
-        explain(why, s.why);
-    }
-    return s.follows;
-}
-
-/* Every group whose routes lead to the tenant. */
-static bool is_steered(const struct core *c, const struct operation *o,
-                       const struct run *r, char why[OPERATION_TEXT_MAX + 1])
-{
-    const struct peer_sources *s = peer_index_sources(&c->peers, o->move.vni);
-    const struct group *last = NULL;
-    struct groups own = groups_of_home(c, &o->move.to);
     bool done = true;
 
-    for (unsigned i = 0; i < own.count; i++) {
-        done = group_follows(c, own.at[i], o, r, why) && done;
-    }
-    own = groups_of_home(c, &o->move.from);
-    for (unsigned i = 0; i < own.count; i++) {
-        done = group_follows(c, own.at[i], o, r, why) && done;
-    }
-    for (uint32_t i = 0; done && s && i < s->count; i++) {
-        struct holders h = holders_of_vni(c, s->at[i].vni);
+    for (unsigned i = 0; i < g->count; i++) {
+        struct stand s = stand_of(c, g->at[i], o->move.vni, r->since_revision);
 
-        for (unsigned k = 0; k < h.count; k++) {
-            if (h.at[k] != last) { /* sources often share their homes */
-                done = group_follows(c, h.at[k], o, r, why) && done;
-                last = h.at[k];
-            }
+        if (!s.follows) {
+            explain(why, s.why);
+            done = false;
         }
     }
     return done;
@@ -192,11 +136,29 @@ static bool is_steered(const struct core *c, const struct operation *o,
 static bool source_follows(const struct core *c, const struct operation *o,
                            const struct run *r, char why[OPERATION_TEXT_MAX + 1])
 {
-    struct groups g = groups_of_home(c, &o->move.from);
-    bool done = true;
+    struct holders g = groups_of_home(c, &o->move.from);
 
-    for (unsigned i = 0; i < g.count; i++) {
-        done = group_follows(c, g.at[i], o, r, why) && done;
+    return groups_follow(c, &g, o, r, why);
+}
+
+/* Every group whose routes lead to the tenant. */
+static bool is_steered(const struct core *c, const struct operation *o,
+                       const struct run *r, char why[OPERATION_TEXT_MAX + 1])
+{
+    const struct peer_sources *s = peer_index_sources(&c->peers, o->move.vni);
+    struct holders target = groups_of_home(c, &o->move.to);
+    struct holders last = { 0 };
+    bool done = groups_follow(c, &target, o, r, why);
+
+    done = source_follows(c, o, r, why) && done;
+    for (uint32_t i = 0; done && s && i < s->count; i++) {
+        struct holders h = holders_of_vni(c, s->at[i].vni);
+
+        /* Sources often share their homes. */
+        if (h.count != last.count || memcmp(h.at, last.at, sizeof(h.at)) != 0) {
+            done = groups_follow(c, &h, o, r, why);
+            last = h;
+        }
     }
     return done;
 }
@@ -249,7 +211,7 @@ static enum gate gate_of_node(struct core *c, const struct operation *o, struct 
         ask->state = ASK_DUE; /* the answer is lost with its session */
     }
     if (ask->state == ASK_DUE && is_there && ask->at_ms <= c->now_ms &&
-        has_followed(d, d->session->group->revision)) {
+        device_has_applied(d, d->session->group->revision)) {
         send_ask(c, o, d, ask);
     }
     snprintf(ask->why, sizeof(ask->why), "node %s", d->name);
@@ -257,10 +219,21 @@ static enum gate gate_of_node(struct core *c, const struct operation *o, struct 
     return GATE_OPEN_YET;
 }
 
+static bool is_of_any(const struct core *c, const struct device *d,
+                      const struct holders *groups)
+{
+    for (unsigned i = 0; i < groups->count; i++) {
+        if (device_is_of(c, d, groups->at[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static enum gate gate_of(struct core *c, const struct operation *o, struct run *r,
                          char why[OPERATION_TEXT_MAX + 1])
 {
-    struct groups g = groups_of_home(c, &o->move.to);
+    struct holders g = groups_of_home(c, &o->move.to);
     enum gate all = GATE_PASSED;
     bool has_node = false;
 
@@ -268,8 +241,7 @@ static enum gate gate_of(struct core *c, const struct operation *o, struct run *
         const struct device *d = c->devices[i];
         enum gate one;
 
-        if (!may_forward(d) || ((g.count < 1 || !belongs(c, d, g.at[0])) &&
-                                (g.count < 2 || !belongs(c, d, g.at[1])))) {
+        if (!may_forward(d) || !is_of_any(c, d, &g)) {
             continue;
         }
         has_node = true;

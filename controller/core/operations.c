@@ -248,7 +248,6 @@ static enum rc next_step(struct core *c, struct pending *p, struct operation *o)
     }
     o->step++;
     if (o->step == MOVE_STEER) {
-        o->move.steered_ms = c->unix_ms;
         p->ops = steer_ops(c, o);
         return p->ops ? RC_OK
                       : err_set(&p->reply.err, RC_NOT_FOUND, "the tenant is gone");

@@ -24,17 +24,6 @@ static void add_missing(struct core_reply *reply, const char *name)
     }
 }
 
-static bool has_applied(const struct device *d, uint64_t need)
-{
-    struct sync_status status;
-
-    if (!d->session || !d->session->sync) {
-        return false;
-    }
-    status = sync_status(d->session->sync);
-    return !status.is_walking && status.applied >= need;
-}
-
 /* " 10.0.0.0/8": the key behind the VNI; "" where there is none. */
 static void print_key(const struct exception *e, char to[PREFIX_TEXT_MAX + 1])
 {
@@ -95,9 +84,8 @@ static bool group_misses(const struct core *c, const struct group *g,
 
     for (uint32_t i = 0; i < c->device_count; i++) {
         const struct device *d = c->devices[i];
-        const struct node *node = objects_node(&c->objects, d->name);
 
-        if (!node || strcmp(node->cluster, g->name) != 0) {
+        if (!device_is_of(c, d, g)) {
             continue;
         }
         nodes++;
@@ -106,7 +94,7 @@ static bool group_misses(const struct core *c, const struct group *g,
         }
         if (d->state == NODE_ONLINE) {
             online++;
-            if (!has_applied(d, need)) {
+            if (!device_has_applied(d, need)) {
                 misses = true;
                 add_missing(reply, d->name);
             }
@@ -118,10 +106,8 @@ static bool group_misses(const struct core *c, const struct group *g,
     }
     /* None is online, or the group's set is not made yet: none has it. */
     for (uint32_t i = 0; i < c->device_count; i++) {
-        const struct node *node = objects_node(&c->objects, c->devices[i]->name);
-
-        if (node && strcmp(node->cluster, g->name) == 0) {
-            add_missing(reply, node->name);
+        if (device_is_of(c, c->devices[i], g)) {
+            add_missing(reply, c->devices[i]->name);
         }
     }
     return true;

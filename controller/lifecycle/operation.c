@@ -97,7 +97,6 @@ void operation_pack(const struct operation *o, struct buf *to)
     pack_home(&o->move.from, to);
     pack_home(&o->move.to, to);
     buf_u32(to, o->move.drain_ms);
-    buf_u64(to, o->move.steered_ms);
     buf_u8(to, o->move.ignores_steering);
 }
 
@@ -151,7 +150,6 @@ enum rc operation_unpack(const void *bytes, size_t len, struct operation *ret,
     read_home(&in, &o.move.from);
     read_home(&in, &o.move.to);
     o.move.drain_ms = read_u32(&in);
-    o.move.steered_ms = read_u64(&in);
     o.move.ignores_steering = read_bool(&in);
     if (in.failed || reader_left(&in) != 0 || !o.id[0] || !is_kind(o.kind) ||
         o.state < OPERATION_RUNNING || o.state > OPERATION_UNDONE || o.step < 1 ||

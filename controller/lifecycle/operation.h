@@ -49,7 +49,6 @@ struct move {
     struct home from;
     struct home to;
     uint32_t drain_ms;     /* the source is kept for so long after the steering */
-    uint64_t steered_ms;   /* unix; when it was told to steer; 0: not yet */
     bool ignores_steering; /* an operator overrides: consumers are not waited for */
 };
 
