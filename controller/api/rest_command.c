@@ -150,3 +150,43 @@ json_t *rest_patched(struct rest_request *r, json_t *current, uint64_t revision,
     }
     return current;
 }
+
+void rest_put(struct rest_request *r, rest_put_fn *put)
+{
+    struct command command = { 0 };
+    struct err err = { 0 };
+    json_t *body = rest_body(r);
+
+    if (body && rest_command_init(r, &command, &err) == RC_OK) {
+        put(r, &command, json_incref(body));
+    } else if (body) {
+        rest_problem(r, &err);
+    }
+}
+
+void rest_patch(struct rest_request *r, json_t *current, uint64_t revision,
+                rest_put_fn *put)
+{
+    struct command command = { 0 };
+    struct err err = { 0 };
+
+    if (rest_command_init(r, &command, &err) != RC_OK) {
+        json_decref(current);
+        rest_problem(r, &err);
+        return;
+    }
+    current = rest_patched(r, current, revision, &command);
+    if (current) {
+        put(r, &command, current);
+    }
+}
+
+void rest_put_parsed(struct rest_request *r, struct command *command, enum rc rc,
+                     const struct err *err)
+{
+    if (rc == RC_OK) {
+        rest_command(r, command);
+    } else {
+        rest_problem(r, err);
+    }
+}

@@ -227,45 +227,21 @@ static void put(struct rest_request *r, struct command *command, json_t *json)
 
     json_decref(json);
     command->kind = COMMAND_PUT_FESTIVAL;
-    if (rc == RC_OK) {
-        rest_command(r, command);
-    } else {
-        rest_problem(r, &err);
-    }
+    rest_put_parsed(r, command, rc, &err);
 }
 
 void rest_put_festival(struct rest_request *r)
 {
-    struct command command = { 0 };
-    struct err err = { 0 };
-    json_t *body = rest_body(r);
-
-    if (body && rest_command_init(r, &command, &err) == RC_OK) {
-        put(r, &command, json_incref(body));
-    } else if (body) {
-        rest_problem(r, &err);
-    }
+    rest_put(r, put);
 }
 
 void rest_patch_festival(struct rest_request *r)
 {
     const struct festival *f = path_festival(r);
-    struct command command = { 0 };
-    struct err err = { 0 };
-    json_t *json;
 
-    if (!f) {
-        return;
-    }
-    if (rest_command_init(r, &command, &err) != RC_OK) {
-        rest_problem(r, &err);
-        return;
-    }
-    json =
-        rest_patched(r, plain_json(f),
-                     core_object_revision(core_of(r), "festival", f->name), &command);
-    if (json) {
-        put(r, &command, json);
+    if (f) {
+        rest_patch(r, plain_json(f),
+                   core_object_revision(core_of(r), "festival", f->name), put);
     }
 }
 

@@ -281,11 +281,7 @@ static void put_levels(struct rest_request *r, struct command *command, json_t *
 
     json_decref(json);
     command->kind = COMMAND_PUT_LEVELS;
-    if (rc == RC_OK) {
-        rest_command(r, command);
-    } else {
-        rest_problem(r, &err);
-    }
+    rest_put_parsed(r, command, rc, &err);
 }
 
 void rest_get_levels(struct rest_request *r)
@@ -300,32 +296,13 @@ void rest_get_levels(struct rest_request *r)
 
 void rest_put_levels(struct rest_request *r)
 {
-    struct command command = { 0 };
-    struct err err = { 0 };
-    json_t *body = rest_body(r);
-
-    if (body && rest_command_init(r, &command, &err) == RC_OK) {
-        put_levels(r, &command, json_incref(body));
-    } else if (body) {
-        rest_problem(r, &err);
-    }
+    rest_put(r, put_levels);
 }
 
 void rest_patch_levels(struct rest_request *r)
 {
-    struct command command = { 0 };
-    struct err err = { 0 };
-    json_t *json;
-
-    if (rest_command_init(r, &command, &err) != RC_OK) {
-        rest_problem(r, &err);
-        return;
-    }
-    json = rest_patched(r, levels_json(core_levels(core_of(r))),
-                        core_object_revision(core_of(r), "levels", ""), &command);
-    if (json) {
-        put_levels(r, &command, json);
-    }
+    rest_patch(r, levels_json(core_levels(core_of(r))),
+               core_object_revision(core_of(r), "levels", ""), put_levels);
 }
 
 /* ---- levels as they are ---- */

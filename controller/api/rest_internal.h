@@ -175,6 +175,17 @@ void rest_render_change(struct rest_request *r);
 json_t *rest_patched(struct rest_request *r, json_t *current, uint64_t revision,
                      struct command *command);
 
+/* Makes a command of a whole object and sends it; takes `json`. */
+typedef void rest_put_fn(struct rest_request *r, struct command *command, json_t *json);
+/* A PUT: its body is the object. */
+void rest_put(struct rest_request *r, rest_put_fn *put);
+/* A PATCH of `current` (taken), of which `revision` is. */
+void rest_patch(struct rest_request *r, json_t *current, uint64_t revision,
+                rest_put_fn *put);
+/* The end of a rest_put_fn: the command, or what its object was refused for. */
+void rest_put_parsed(struct rest_request *r, struct command *command, enum rc rc,
+                     const struct err *err);
+
 /* ---- objects as JSON; keys are the fields' names in proto/model/object.h ---- */
 
 enum rc rest_region_parse(json_t *json, struct region *ret, struct err *err);

@@ -78,11 +78,7 @@ static void put_region(struct rest_request *r, struct command *command, json_t *
     json_decref(json);
     command->kind = COMMAND_PUT_REGION;
     command->region = &region;
-    if (rc == RC_OK) {
-        rest_command(r, command);
-    } else {
-        rest_problem(r, &err);
-    }
+    rest_put_parsed(r, command, rc, &err);
 }
 
 /* Takes `json`. */
@@ -93,11 +89,7 @@ static void put_cluster(struct rest_request *r, struct command *command, json_t 
 
     json_decref(json);
     command->kind = COMMAND_PUT_CLUSTER;
-    if (rc == RC_OK) {
-        rest_command(r, command);
-    } else {
-        rest_problem(r, &err);
-    }
+    rest_put_parsed(r, command, rc, &err);
 }
 
 /* Takes `json`. */
@@ -108,44 +100,7 @@ static void put_node(struct rest_request *r, struct command *command, json_t *js
 
     json_decref(json);
     command->kind = COMMAND_PUT_NODE;
-    if (rc == RC_OK) {
-        rest_command(r, command);
-    } else {
-        rest_problem(r, &err);
-    }
-}
-
-typedef void put_fn(struct rest_request *r, struct command *command, json_t *json);
-
-static void put_object(struct rest_request *r, put_fn *put)
-{
-    struct command command = { 0 };
-    struct err err = { 0 };
-    json_t *body = rest_body(r);
-
-    if (body && rest_command_init(r, &command, &err) == RC_OK) {
-        put(r, &command, json_incref(body));
-    } else if (body) {
-        rest_problem(r, &err);
-    }
-}
-
-/* Takes `current`, of which `revision` is. */
-static void patch_object(struct rest_request *r, json_t *current, uint64_t revision,
-                         put_fn *put)
-{
-    struct command command = { 0 };
-    struct err err = { 0 };
-
-    if (rest_command_init(r, &command, &err) != RC_OK) {
-        json_decref(current);
-        rest_problem(r, &err);
-        return;
-    }
-    current = rest_patched(r, current, revision, &command);
-    if (current) {
-        put(r, &command, current);
-    }
+    rest_put_parsed(r, command, rc, &err);
 }
 
 static void no_region(struct rest_request *r)
@@ -172,7 +127,7 @@ void rest_get_region(struct rest_request *r)
 
 void rest_put_region(struct rest_request *r)
 {
-    put_object(r, put_region);
+    rest_put(r, put_region);
 }
 
 void rest_patch_region(struct rest_request *r)
@@ -183,8 +138,8 @@ void rest_patch_region(struct rest_request *r)
         no_region(r);
         return;
     }
-    patch_object(r, rest_region_json(region),
-                 core_object_revision(core_of(r), "region", ""), put_region);
+    rest_patch(r, rest_region_json(region),
+               core_object_revision(core_of(r), "region", ""), put_region);
 }
 
 /* ---- clusters ---- */
@@ -245,7 +200,7 @@ void rest_get_cluster(struct rest_request *r)
 
 void rest_put_cluster(struct rest_request *r)
 {
-    put_object(r, put_cluster);
+    rest_put(r, put_cluster);
 }
 
 void rest_patch_cluster(struct rest_request *r)
@@ -253,8 +208,8 @@ void rest_patch_cluster(struct rest_request *r)
     const struct cluster *c = core_cluster_find(core_of(r), r->params[0]);
 
     if (c) {
-        patch_object(r, rest_cluster_json(c),
-                     core_object_revision(core_of(r), "cluster", c->name), put_cluster);
+        rest_patch(r, rest_cluster_json(c),
+                   core_object_revision(core_of(r), "cluster", c->name), put_cluster);
     } else {
         not_found(r, "cluster");
     }
@@ -376,7 +331,7 @@ void rest_get_node(struct rest_request *r)
 
 void rest_put_node(struct rest_request *r)
 {
-    put_object(r, put_node);
+    rest_put(r, put_node);
 }
 
 void rest_patch_node(struct rest_request *r)
@@ -384,8 +339,8 @@ void rest_patch_node(struct rest_request *r)
     const struct node *n = core_node_find(core_of(r), r->params[0]);
 
     if (n) {
-        patch_object(r, rest_node_json(n),
-                     core_object_revision(core_of(r), "node", n->name), put_node);
+        rest_patch(r, rest_node_json(n),
+                   core_object_revision(core_of(r), "node", n->name), put_node);
     } else {
         not_found(r, "node");
     }

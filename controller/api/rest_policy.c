@@ -97,11 +97,7 @@ static void put(struct rest_request *r, struct command *command, json_t *json)
     json_decref(json);
     command->kind = COMMAND_PUT_POLICY;
     command->policy = &policy;
-    if (rc == RC_OK) {
-        rest_command(r, command);
-    } else {
-        rest_problem(r, &err);
-    }
+    rest_put_parsed(r, command, rc, &err);
 }
 
 void rest_get_policy(struct rest_request *r)
@@ -118,31 +114,13 @@ void rest_get_policy(struct rest_request *r)
 
 void rest_put_policy(struct rest_request *r)
 {
-    struct command command = { 0 };
-    struct err err = { 0 };
-    json_t *body = rest_body(r);
-
-    if (body && rest_command_init(r, &command, &err) == RC_OK) {
-        put(r, &command, json_incref(body));
-    } else if (body) {
-        rest_problem(r, &err);
-    }
+    rest_put(r, put);
 }
 
 void rest_patch_policy(struct rest_request *r)
 {
     const struct core *core = core_of(r);
-    struct command command = { 0 };
-    struct err err = { 0 };
-    json_t *json;
 
-    if (rest_command_init(r, &command, &err) != RC_OK) {
-        rest_problem(r, &err);
-        return;
-    }
-    json = rest_patched(r, policy_json(core_policy(core)),
-                        core_object_revision(core, "policy", ""), &command);
-    if (json) {
-        put(r, &command, json);
-    }
+    rest_patch(r, policy_json(core_policy(core)),
+               core_object_revision(core, "policy", ""), put);
 }
