@@ -28,7 +28,7 @@ static void put_number(struct buf *to, unsigned field, uint64_t v)
     }
 }
 
-static enum rc put_packed(struct buf *to, const ProtobufCMessage *m)
+enum rc agent_wire_pack(const ProtobufCMessage *m, struct buf *to)
 {
     size_t len = protobuf_c_message_get_packed_size(m);
     uint8_t *bytes = malloc(len + 1);
@@ -49,7 +49,7 @@ static enum rc put_agent(struct buf *to, Xgw__Agent__V1__AgentMessage__MCase kin
 
     wire.m_case = kind;
     wire.hello = body; /* the union's members are pointers alike */
-    return put_packed(to, &wire.base);
+    return agent_wire_pack(&wire.base, to);
 }
 
 static enum rc put_hello(const struct agent_hello *h, struct buf *to)
@@ -275,7 +275,7 @@ static enum rc put_ctl(struct buf *to, Xgw__Agent__V1__ControllerMessage__MCase 
 
     wire.m_case = kind;
     wire.assign = body;
-    return put_packed(to, &wire.base);
+    return agent_wire_pack(&wire.base, to);
 }
 
 static enum rc put_assign(const struct ctl_assign *a, struct buf *to)

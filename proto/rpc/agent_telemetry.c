@@ -45,20 +45,6 @@ static void fill(struct telemetry_wire *w, const struct telemetry *t,
     ret->drops = w->drop_list;
 }
 
-static enum rc pack(const ProtobufCMessage *m, struct buf *to)
-{
-    size_t len = protobuf_c_message_get_packed_size(m);
-    uint8_t *bytes = malloc(len + 1);
-
-    if (!bytes) {
-        return RC_NO_MEMORY;
-    }
-    protobuf_c_message_pack(m, bytes);
-    buf_add(to, bytes, len);
-    free(bytes);
-    return buf_failed(to) ? RC_NO_MEMORY : RC_OK;
-}
-
 enum rc agent_telemetry_encode(const struct telemetry *t, struct buf *to)
 {
     Xgw__Agent__V1__AgentMessage message = XGW__AGENT__V1__AGENT_MESSAGE__INIT;
@@ -76,7 +62,7 @@ enum rc agent_telemetry_encode(const struct telemetry *t, struct buf *to)
     fill(w, t, &body);
     message.m_case = XGW__AGENT__V1__AGENT_MESSAGE__M_TELEMETRY;
     message.telemetry = &body;
-    rc = pack(&message.base, to);
+    rc = agent_wire_pack(&message.base, to);
     free(w);
     return rc;
 }

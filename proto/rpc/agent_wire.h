@@ -12,6 +12,9 @@
  * `ops` need not be copied by the packer. */
 enum { BATCH_SEQ = 1, BATCH_REVISION = 2, BATCH_READY = 3, BATCH_OPS = 15 };
 
+/* agent_encode.c: appends the packed message; RC_NO_MEMORY. */
+enum rc agent_wire_pack(const ProtobufCMessage *m, struct buf *to);
+
 /* agent_telemetry.c: a whole AgentMessage; RC_RANGE, RC_NO_MEMORY.  And back: gives
  * `*ret`, for free(); RC_INVALID with the field. */
 enum rc agent_telemetry_encode(const struct telemetry *t, struct buf *to);
