@@ -13,6 +13,7 @@ struct sync *sync_new(const struct table_set *desired, uint64_t revision)
         s->last_change = revision;
         s->queries_end = &s->queries;
         s->changes_end = &s->changes;
+        s->raw_end = &s->raw;
     }
     return s;
 }
@@ -64,16 +65,16 @@ void sync_start(struct sync *s, const struct agent_hello *hello)
 
 void sync_change(struct sync *s, uint64_t revision, struct blob *ops)
 {
-    s->revision = revision;
-    if (!ops || ops->len == 0) {
-        return;
+    bool has_ops = ops && ops->len > 0;
+    bool was_partial = s->is_partial;
+
+    s->revision = revision ? revision : s->revision;
+    s->is_partial = revision == 0;
+    if (revision && (has_ops || was_partial)) {
+        s->last_change = revision;
+        s->must_end = s->must_end || !has_ops;
     }
-    s->last_change = revision;
-    if (!s->has_device) {
-        return;
-    }
-    if (changes_add(s, revision, ops) != RC_OK ||
-        s->change_bytes > SYNC_BACKLOG_BYTES) {
+    if (s->has_device && has_ops && changes_add(s, revision, ops) != RC_OK) {
         walk_restart(s);
     }
 }
@@ -88,7 +89,7 @@ static bool has_credit(const struct sync *s)
 /* Everything that the device needs to equal `desired` has been sent. */
 static bool is_complete(const struct sync *s)
 {
-    return walk_is_over(s) && !s->changes;
+    return walk_is_over(s) && !s->changes && !s->raw && !s->is_partial;
 }
 
 /* Takes `ops`. */
@@ -133,6 +134,12 @@ bool sync_next(struct sync *s, struct ctl_msg *ret)
     if (!s->has_device) {
         return false;
     }
+    if (s->raw) {
+        if (changes_sort(s) != RC_OK) {
+            walk_restart(s);
+        }
+        return false;
+    }
     if (s->changes) {
         if (!has_credit(s)) {
             return false;
@@ -167,6 +174,9 @@ bool sync_has_work(const struct sync *s)
 {
     if (!s->has_device) {
         return false;
+    }
+    if (s->raw) {
+        return true;
     }
     if (s->changes) {
         return has_credit(s);

@@ -32,7 +32,9 @@ void sync_start(struct sync *s, const struct agent_hello *hello);
 
 /* The group's desired set went to `revision`: `ops` (a batch of PUT and DELETE runs,
  * the group's part only, projected; shared by all sessions of the group) was applied.
- * Null `ops`: nothing changed for this group, only the revision. */
+ * Null `ops`: nothing changed for this group, only the revision.  Revision 0: this is a
+ * part of the way to the next revision, which is told with its last part (`ops` may be
+ * null in both); until then the device is never said to have any. */
 void sync_change(struct sync *s, uint64_t revision, struct blob *ops);
 
 /* RC_INVALID: an answer to nothing that was asked; the session is to be closed. */

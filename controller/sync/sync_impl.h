@@ -30,7 +30,8 @@
 /* … of routes: what a message takes beside rows that are in it already.  Some 40,000.
  */
 #define REPLACE_ROUTES_MAX (BATCH_MAX_BYTES - BATCH_SEND_BYTES - (4u << 10))
-#define SLICE_ROWS         200000 /* rows looked at in one call; some milliseconds */
+#define SLICE_ROWS         60000 /* rows looked at in one call; a few milliseconds */
+#define SLICE_DIGESTS      20000 /* rows digested in one call; about one */
 
 enum work_kind {
     WORK_QUERY,   /* ask for its children */
@@ -63,10 +64,23 @@ struct change {
     struct blob *ops;
 };
 
+/* A change of which it is not known yet what is left to the walk.  Nothing is asked or
+ * sent that the walk does before it is. */
+struct raw_change {
+    struct raw_change *next;
+    uint64_t revision;
+    struct blob *ops;
+    struct batch_reader reader;
+    struct batch_run run; /* in use if `in_run` */
+    struct run_reader rows;
+    bool in_run;
+};
+
 struct sync {
     const struct table_set *desired;
     uint64_t revision;    /* of `desired` */
     uint64_t last_change; /* the last revision that changed anything here */
+    bool is_partial;      /* `desired` is on its way to the next revision */
 
     bool has_device; /* a HELLO with a data plane came */
     uint64_t applied;
@@ -83,6 +97,14 @@ struct sync {
     struct query **queries_end;
     uint32_t query_count;
     uint64_t last_query_id;
+    /* A QUERY that is being made, because a large VNI takes several calls.  What it
+     * asks about is no work any more, so changes there are forwarded, before the QUERY;
+     * its digests may then be older than what the device has, and lead to one more
+     * question. */
+    struct query *asking;
+    struct rows *asked; /* of its last item; null: that is complete */
+    struct rows_iter asked_at;
+    struct digest asked_buckets[16];
 
     /* A large table of an empty VNI, sent in pieces: on from `put_key`.  No work: what
      * changes there is forwarded. */
@@ -95,6 +117,8 @@ struct sync {
     struct change *changes; /* oldest first */
     struct change **changes_end;
     uint64_t change_bytes;
+    struct raw_change *raw; /* oldest first; all behind `changes` */
+    struct raw_change **raw_end;
 
     uint64_t sent_entries;
     uint64_t sent_bytes;
@@ -143,6 +167,7 @@ void walk_fini(struct sync *s);
 
 /* ---- sync_change.c ---- */
 
-/* Keeps what has to be forwarded of `ops`. */
 enum rc changes_add(struct sync *s, uint64_t revision, struct blob *ops);
+/* One slice of the raw changes: keeps what of them has to be forwarded. */
+enum rc changes_sort(struct sync *s);
 void changes_fini(struct sync *s);

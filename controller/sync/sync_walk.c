@@ -110,11 +110,22 @@ static void pop_query(struct sync *s)
     query_free(q);
 }
 
+static void stop_asking(struct sync *s)
+{
+    if (s->asking) {
+        query_free(s->asking);
+    }
+    rows_unref(s->asked);
+    s->asking = NULL;
+    s->asked = NULL;
+}
+
 void walk_fini(struct sync *s)
 {
     while (s->queries) {
         pop_query(s);
     }
+    stop_asking(s);
     free(s->works);
     s->works = NULL;
     s->work_count = 0;
@@ -128,6 +139,7 @@ void walk_restart(struct sync *s)
     for (struct query *q = s->queries; q; q = q->next) {
         q->is_void = true;
     }
+    stop_asking(s);
     s->work_count = 0;
     s->is_putting = false;
     s->must_end = true;
@@ -142,14 +154,15 @@ void walk_restart(struct sync *s)
 
 bool walk_is_over(const struct sync *s)
 {
-    return s->work_count == 0 && s->query_count == 0 && !s->is_putting;
+    return s->work_count == 0 && s->query_count == 0 && !s->asking && !s->is_putting;
 }
 
 bool walk_can_ask(const struct sync *s)
 {
     const struct work *w = next_work(s);
 
-    return !s->is_putting && w && w->kind == WORK_QUERY && s->query_count < QUERIES_MAX;
+    return !s->is_putting &&
+           (s->asking || (w && w->kind == WORK_QUERY && s->query_count < QUERIES_MAX));
 }
 
 /* Whether an answer may still add works of a table that comes before this one. */
@@ -174,70 +187,121 @@ bool walk_can_send(const struct sync *s)
 
 /* ---- asking ---- */
 
-/* Appends the non-empty children of `of`, as desired now; returns rows looked at. */
-static uint32_t add_children(const struct sync *s, const struct query_item *of,
-                             struct tree_child *to, uint32_t *count)
-{
-    enum table_id table = (enum table_id)of->table;
-    struct digest buckets[16];
-    struct rows *rows;
-
-    if (of->node.depth < TREE_DEPTH) {
-        *count += table_set_children(s->desired, table, of->node, to);
-        return 64;
-    }
-    rows = table_set_rows(s->desired, of->node.vni, table);
-    rows_bucket_digests(rows, table, of->node.vni, of->bucket, buckets);
-    for (uint8_t i = 0; i < 16; i++) {
-        if (buckets[i].count > 0) {
-            to->index = i;
-            (to++)->digest = buckets[i];
-            (*count)++;
-        }
-    }
-    return rows_count(rows);
-}
-
-bool walk_ask(struct sync *s, struct ctl_query *ret)
+static struct query *query_new(void)
 {
     struct query *q = calloc(1, sizeof(*q));
-    struct tree_child *all = malloc((size_t)QUERY_MAX * 64 * sizeof(*all));
-    uint32_t most = s->work_count > WORKS_WIDE ? 8 : QUERY_MAX;
-    uint32_t rows = 0;
-    uint32_t n = 0;
 
-    if (!q || !all) {
+    if (q) {
+        q->children = malloc((size_t)QUERY_MAX * 64 * sizeof(*q->children));
+    }
+    if (q && !q->children) {
         free(q);
-        free(all);
+        q = NULL;
+    }
+    return q;
+}
+
+/* Closes the item with its `n` children behind those of the one before. */
+static void end_item(struct query *q, unsigned n)
+{
+    q->first[q->item_count + 1] = q->first[q->item_count] + n;
+    q->item_count++;
+}
+
+/* Takes the next work as an item; false: no more of that kind. */
+static bool begin_item(struct sync *s, struct query *q, uint32_t *rows)
+{
+    const struct work *w = next_work(s);
+    struct query_item *of = &q->items[q->item_count];
+    enum table_id table;
+
+    if (!w || w->kind != WORK_QUERY) {
         return false;
     }
-    while (q->item_count < most && rows < SLICE_ROWS) {
-        const struct work *w = next_work(s);
-        struct query_item *of = &q->items[q->item_count];
+    of->table = w->table;
+    of->node = (struct tree_node){ w->depth, position_vni(w->lo) };
+    of->bucket = work_bucket(w);
+    s->work_count--;
+    table = (enum table_id)of->table;
+    if (of->node.depth < TREE_DEPTH) {
+        end_item(q, table_set_children(s->desired, table, of->node,
+                                       q->children + q->first[q->item_count]));
+        *rows -= *rows < 64 ? *rows : 64;
+        return true;
+    }
+    s->asked = rows_ref(table_set_rows(s->desired, of->node.vni, table));
+    s->asked_at = rows_begin(s->asked, table);
+    memset(s->asked_buckets, 0, sizeof(s->asked_buckets));
+    if (!s->asked) {
+        end_item(q, 0);
+    }
+    return true;
+}
 
-        if (!w || w->kind != WORK_QUERY) {
-            break;
+/* Goes on with the digests of a VNI's buckets; false: the slice is over before. */
+static bool digest_item(struct sync *s, struct query *q, uint32_t *rows)
+{
+    const struct query_item *of = &q->items[q->item_count];
+    struct tree_child *to = q->children + q->first[q->item_count];
+    unsigned n = 0;
+
+    if (!rows_bucket_digests_on(&s->asked_at, of->node.vni, of->bucket, rows,
+                                s->asked_buckets)) {
+        return false;
+    }
+    for (uint8_t i = 0; i < 16; i++) {
+        if (s->asked_buckets[i].count > 0) {
+            to[n++] = (struct tree_child){ i, s->asked_buckets[i] };
         }
-        of->table = w->table;
-        of->node = (struct tree_node){ w->depth, position_vni(w->lo) };
-        of->bucket = work_bucket(w);
-        rows += add_children(s, of, all + n, &n);
-        q->first[++q->item_count] = n;
-        s->work_count--;
     }
-    q->children = realloc(all, (n + 1) * sizeof(*all));
-    if (!q->children) {
-        q->children = all;
-    }
+    end_item(q, n);
+    rows_unref(s->asked);
+    s->asked = NULL;
+    return true;
+}
+
+static void send_query(struct sync *s, struct ctl_query *ret)
+{
+    struct query *q = s->asking;
+    uint32_t n = q->first[q->item_count];
+    struct tree_child *children = realloc(q->children, (n + 1) * sizeof(*q->children));
+
+    q->children = children ? children : q->children;
     q->id = ++s->last_query_id;
     *s->queries_end = q;
     s->queries_end = &q->next;
     s->query_count++;
+    s->asking = NULL;
     ret->query_id = q->id;
     ret->item_count = q->item_count;
     memcpy(ret->items, q->items, sizeof(q->items));
     /* A QUERY's item takes some 20 bytes, an answer's child some 12. */
     s->query_bytes += 20 * (2 * q->item_count + 1) + 12 * n;
+}
+
+bool walk_ask(struct sync *s, struct ctl_query *ret)
+{
+    uint32_t most = s->work_count > WORKS_WIDE ? 8 : QUERY_MAX;
+    uint32_t rows = SLICE_DIGESTS;
+
+    s->asking = s->asking ? s->asking : query_new();
+    if (!s->asking) {
+        return false;
+    }
+    while (s->asking->item_count < most && rows > 0) {
+        if (s->asked && !digest_item(s, s->asking, &rows)) {
+            return false;
+        }
+        if (s->asking->item_count < most && !begin_item(s, s->asking, &rows)) {
+            break;
+        }
+    }
+    while (s->asked) { /* begun with the last of the slice */
+        if (!digest_item(s, s->asking, &rows)) {
+            return false;
+        }
+    }
+    send_query(s, ret);
     return true;
 }
 
@@ -465,7 +529,7 @@ static void pack_put(struct sync *s, struct work *work, struct batch_writer *w,
         batch_add_rows(w, BATCH_PUT, table, vni, NULL, page.data, page.bytes,
                        page.count);
     }
-    *looked_at += rows_count(rows) + 16;
+    *looked_at += rows_count(rows) + 24;
 }
 
 struct blob *walk_pack(struct sync *s)

@@ -90,6 +90,9 @@ struct digest {
 };
 void rows_bucket_digests(const struct rows *r, enum table_id table, uint32_t vni,
                          struct bucket bucket, struct digest ret[16]);
+/* The same in pieces: adds up to `*rows` more, which counts down.  True: the end. */
+bool rows_bucket_digests_on(struct rows_iter *it, uint32_t vni, struct bucket bucket,
+                            uint32_t *rows, struct digest io[16]);
 /* Appends the rows of one bucket, packed and in order, to `to`; returns their count. */
 uint32_t rows_bucket_pack(const struct rows *r, enum table_id table,
                           struct bucket bucket, struct buf *to);

@@ -128,23 +128,39 @@ uint32_t rows_diff(const struct rows *have, const struct rows *want,
     return steps + diff_pass(have, want, table, vni, bucket, BATCH_DELETE, to);
 }
 
-void rows_bucket_digests(const struct rows *r, enum table_id table, uint32_t vni,
-                         struct bucket bucket, struct digest ret[16])
+bool rows_bucket_digests_on(struct rows_iter *it, uint32_t vni, struct bucket bucket,
+                            uint32_t *rows, struct digest io[16])
 {
     const uint32_t mask = bucket_mask(bucket);
-    struct rows_iter it = rows_begin(r, table);
     struct row row;
 
-    memset(ret, 0, 16 * sizeof(ret[0]));
-    while (rows_next(&it, &row)) {
-        uint64_t hash = row_key_hash(&row);
-        struct digest *child = &ret[hash >> (60 - 4 * bucket.depth) & 15];
+    for (; *rows > 0; --*rows) {
+        uint64_t hash;
+        struct digest *child;
 
+        if (!it->rows || !rows_next(it, &row)) {
+            return true;
+        }
+        hash = row_key_hash(&row);
+        child = &io[hash >> (60 - 4 * bucket.depth) & 15];
         if (((uint32_t)(hash >> 32) & mask) == bucket.path) {
-            child->sum += row_digest(table, vni, &row);
+            child->sum += row_digest((enum table_id)it->table, vni, &row);
             child->count++;
         }
     }
+    return false;
+}
+
+void rows_bucket_digests(const struct rows *r, enum table_id table, uint32_t vni,
+                         struct bucket bucket, struct digest ret[16])
+{
+    struct rows_iter it = rows_begin(r, table);
+    uint32_t rows;
+
+    memset(ret, 0, 16 * sizeof(ret[0]));
+    do {
+        rows = UINT32_MAX;
+    } while (!rows_bucket_digests_on(&it, vni, bucket, &rows, ret));
 }
 
 uint32_t rows_bucket_pack(const struct rows *r, enum table_id table,

@@ -69,7 +69,8 @@ struct change_list {
 };
 /* Appends a change and takes its references; false when memory is out: nothing done. */
 bool change_list_push(struct change_list *l, const struct table_change *change);
-void change_list_fini(struct change_list *l); /* drops the references */
+void change_list_cut(struct change_list *l, uint32_t n); /* the last `n` go */
+void change_list_fini(struct change_list *l);            /* drops the references */
 
 /* Applies a checked batch, all or nothing.  Each (VNI, table) appears at most once in
  * `*changes` (appended; may be null), with `before` as it was before the batch and only

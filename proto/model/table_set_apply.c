@@ -22,12 +22,18 @@ struct apply {
     struct rows_change total;
 };
 
+void change_list_cut(struct change_list *l, uint32_t n)
+{
+    for (; n > 0; n--) {
+        l->count--;
+        rows_unref(l->at[l->count].before);
+        rows_unref(l->at[l->count].after);
+    }
+}
+
 void change_list_fini(struct change_list *l)
 {
-    for (uint32_t i = 0; i < l->count; i++) {
-        rows_unref(l->at[i].before);
-        rows_unref(l->at[i].after);
-    }
+    change_list_cut(l, l->count);
     free(l->at);
     *l = (struct change_list){ 0 };
 }
@@ -269,12 +275,7 @@ enum rc table_set_apply(struct table_set *s, const void *batch, size_t len,
     }
     if (rc) {
         undo_from(s, a.changes, first);
-        while (a.changes->count > first) {
-            struct table_change *change = &a.changes->at[--a.changes->count];
-
-            rows_unref(change->before);
-            rows_unref(change->after);
-        }
+        change_list_cut(a.changes, a.changes->count - first);
     } else if (ret_total) {
         *ret_total = a.total;
     }

@@ -132,6 +132,11 @@ static void take_effects(struct rig *r)
             r->replies[r->reply_count++] = e.reply;
             break;
         case CORE_SEND:
+            if (r->watch.sent) {
+                r->watch.sent(r->watch.ctx, e.send.session, &e.send.msg);
+                ctl_msg_fini(&e.send.msg);
+                break;
+            }
             if (r->sent_count == ARRAY_LEN(r->sent)) {
                 forget_sent(r);
             }
@@ -155,7 +160,13 @@ static void take_effects(struct rig *r)
 
 void rig_input(struct rig *r, const struct core_in *in)
 {
+    if (r->watch.before) {
+        r->watch.before(r->watch.ctx);
+    }
     core_step(r->core, r->now_ms, 1700000000000 + r->now_ms, in);
+    if (r->watch.after) {
+        r->watch.after(r->watch.ctx);
+    }
     take_effects(r);
 }
 

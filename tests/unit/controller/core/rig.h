@@ -18,7 +18,17 @@
 /* Fills a character array. */
 #define rig_copy(to, text) snprintf((to), sizeof(to), "%s", (text))
 
+/* Who looks on; each may be null. */
+struct rig_watch {
+    void (*before)(void *ctx); /* a step of the core */
+    void (*after)(void *ctx);
+    /* Instead of `sent`; borrows the message. */
+    void (*sent)(void *ctx, uint64_t session, const struct ctl_msg *msg);
+    void *ctx;
+};
+
 struct rig {
+    struct rig_watch watch;
     struct memory_db *db;
     struct store *store;
     struct core *core;

@@ -232,13 +232,60 @@ static uint8_t next_op(struct sync *s)
     struct batch_run run = { 0 };
     struct ctl_msg m;
 
-    ck_assert(sync_next(s, &m));
+    while (!sync_next(s, &m)) {
+        ck_assert(sync_has_work(s)); /* a slice was used up */
+    }
     ck_assert_int_eq(m.kind, CTL_BATCH);
     r = batch_reader_of(m.batch.ops->data, m.batch.ops->len);
     ck_assert(batch_next(&r, &run));
     ctl_msg_fini(&m);
     return run.op;
 }
+
+/* A batch that carries something, and whether it brings the device to `revision`. */
+static void expect_batch(struct sync *s, bool has_ops, uint64_t revision)
+{
+    struct ctl_msg m;
+
+    ck_assert(sync_next(s, &m));
+    ck_assert_int_eq(m.kind, CTL_BATCH);
+    ck_assert_int_eq(m.batch.ops != NULL, has_ops);
+    ck_assert_uint_eq(m.batch.revision, revision);
+    ck_assert_int_eq(m.batch.ready, revision != 0);
+    ctl_msg_fini(&m);
+}
+
+START_TEST(a_revision_that_comes_in_parts_is_had_only_with_the_last)
+{
+    struct agent_hello hello = { .device_id = "gw", .boot_id = 1, .ready = true };
+    const struct agent_ack ack = { .seq = 2, .applied = 5, .ready = true };
+    struct pair p;
+    struct ctl_msg m;
+    struct sync *s;
+
+    pair_init(&p, 12);
+    s = sync_new(p.desired, 5);
+    hello.applied = 5;
+    sync_start(s, &hello);
+    change(&p, s, 0, some_vms(7, 1, 3, NC_NEW));
+    change(&p, s, 0, some_vms(7, 9, 3, NC_NEW));
+    expect_batch(s, true, 0);
+    expect_batch(s, true, 0);
+    ck_assert(!sync_next(s, &m));
+    ck_assert_int_eq(sync_ack(s, &ack, NULL), RC_OK);
+    ck_assert(!sync_status(s).in_sync);
+
+    sync_change(s, 6, NULL); /* the last part was empty */
+    expect_batch(s, false, 6);
+    change(&p, s, 0, some_vms(8, 1, 3, NC_NEW));
+    change(&p, s, 7, some_vms(8, 9, 3, NC_NEW));
+    expect_batch(s, true, 0);
+    expect_batch(s, true, 7);
+    ck_assert(!sync_next(s, &m));
+    sync_free(s);
+    pair_fini(&p);
+}
+END_TEST
 
 START_TEST(a_delete_is_passed_on_to_where_a_put_went_before_it_was_known_to_be_empty)
 {
@@ -487,6 +534,7 @@ int main(void)
     tcase_add_test(tc, equal_tables_cost_a_hello_and_an_assignment);
     tcase_add_test(tc, a_change_is_forwarded_as_it_is_and_nothing_else);
     tcase_add_test(tc, a_device_that_does_not_answer_gets_no_more_than_the_window);
+    tcase_add_test(tc, a_revision_that_comes_in_parts_is_had_only_with_the_last);
     tcase_add_test(
         tc, a_delete_is_passed_on_to_where_a_put_went_before_it_was_known_to_be_empty);
     tcase_add_test(tc, an_answer_to_nothing_that_was_asked_is_refused);

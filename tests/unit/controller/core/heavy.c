@@ -1,0 +1,714 @@
+#include "tests/unit/controller/core/heavy.h"
+
+#define LARGE  7u    /* the large tenant */
+#define TARGET 9u    /* the tenant that everybody peers to */
+#define PEERS  11u   /* a tenant of many peer routes */
+#define SMALL  1000u /* the first of the small ones */
+#define BATCH  ((uint32_t)BATCH_MAX_ENTRIES)
+
+enum { X1, H1, X2, H2, DEVICES };
+static const char *const clusters[DEVICES] = { "x1", "h1", "x2", "h2" };
+static const char *const nodes[DEVICES] = { "n1", "w1", "n2", "w2" };
+
+struct question {
+    struct ctl_query query;
+    struct question *next;
+};
+
+struct far {
+    uint64_t session;
+    struct table_set *tables;
+    struct question *first;
+    struct question **end;
+    uint64_t seq; /* received */
+    uint64_t acked;
+    uint64_t applied;
+    bool ready;
+};
+
+struct heavy {
+    struct heavy_size size;
+    struct rig *rig;
+    struct far far[DEVICES];
+    uint64_t session; /* the last one */
+    uint64_t seed;
+    uint32_t *vnis; /* of the small tenants, in no order */
+    struct batch_writer writer;
+    bool confirms;
+    struct rig_watch watch; /* who asked for the steps */
+};
+
+static uint32_t draw(struct heavy *h, uint32_t below)
+{
+    h->seed = h->seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(h->seed >> 33) % below;
+}
+
+/* ---- devices ---- */
+
+static void on_sent(void *ctx, uint64_t session, const struct ctl_msg *m)
+{
+    struct heavy *h = ctx;
+    struct far *f = NULL;
+
+    for (unsigned i = 0; i < DEVICES; i++) {
+        f = h->far[i].session == session ? &h->far[i] : f;
+    }
+    if (!f) {
+        return;
+    }
+    if (m->kind == CTL_BATCH) {
+        ck_assert_uint_eq(m->batch.seq, f->seq + 1);
+        f->seq++;
+        f->applied = m->batch.revision ? m->batch.revision : f->applied;
+        f->ready = f->ready || m->batch.ready;
+        if (m->batch.ops) {
+            ck_assert(!table_set_apply(f->tables, m->batch.ops->data, m->batch.ops->len,
+                                       NULL, NULL, NULL));
+        }
+    } else if (m->kind == CTL_QUERY) {
+        struct question *q = calloc(1, sizeof(*q));
+
+        q->query = m->query;
+        *f->end = q;
+        f->end = &q->next;
+    }
+}
+
+static void on_before(void *ctx)
+{
+    struct heavy *h = ctx;
+
+    h->watch.before(h->watch.ctx);
+}
+
+static void on_after(void *ctx)
+{
+    struct heavy *h = ctx;
+
+    h->watch.after(h->watch.ctx);
+}
+
+static void say(struct heavy *h, unsigned device, const struct agent_msg *msg)
+{
+    struct core_in in = { .kind = CORE_SESSION_MSG };
+
+    in.session.id = h->far[device].session;
+    in.session.device_id = nodes[device];
+    in.session.msg = msg;
+    rig_input(h->rig, &in);
+}
+
+static void answer_item(const struct far *f, const struct query_item *of,
+                        struct digests_item *ret)
+{
+    struct digest buckets[16];
+
+    ret->of = *of;
+    if (of->node.depth < TREE_DEPTH) {
+        ret->child_count = (uint8_t)table_set_children(
+            f->tables, (enum table_id)of->table, of->node, ret->children);
+        return;
+    }
+    rows_bucket_digests(
+        table_set_rows(f->tables, of->node.vni, (enum table_id)of->table),
+        (enum table_id)of->table, of->node.vni, of->bucket, buckets);
+    for (uint8_t i = 0; i < 16; i++) {
+        if (buckets[i].count > 0) {
+            ret->children[ret->child_count++] = (struct tree_child){ i, buckets[i] };
+        }
+    }
+}
+
+/* One answer of one device; false: none is due. */
+static bool answer(struct heavy *h, unsigned device)
+{
+    struct far *f = &h->far[device];
+    struct question *q = f->first;
+    struct agent_msg m = { .kind = AGENT_ACK };
+
+    if (f->acked < f->seq) {
+        f->acked = f->seq;
+        m.ack.seq = f->seq;
+        m.ack.applied = f->applied;
+        m.ack.ready = f->ready;
+        say(h, device, &m);
+        return true;
+    }
+    if (!q) {
+        return false;
+    }
+    m.kind = AGENT_DIGESTS;
+    m.digests.query_id = q->query.query_id;
+    m.digests.item_count = q->query.item_count;
+    m.digests.items = calloc(q->query.item_count, sizeof(*m.digests.items));
+    for (uint32_t i = 0; i < q->query.item_count; i++) {
+        answer_item(f, &q->query.items[i], &m.digests.items[i]);
+    }
+    f->first = q->next;
+    f->end = f->first ? f->end : &f->first;
+    free(q);
+    say(h, device, &m);
+    free(m.digests.items);
+    return true;
+}
+
+/* Until nobody has anything to say. */
+static void settle(struct heavy *h)
+{
+    bool more = true;
+
+    while (more) {
+        rig_run(h->rig);
+        more = false;
+        for (unsigned i = 0; i < DEVICES; i++) {
+            more = answer(h, i) || more;
+        }
+    }
+}
+
+static void dial(struct heavy *h, unsigned device)
+{
+    struct far *f = &h->far[device];
+    struct core_in in = { .kind = CORE_SESSION_OPEN };
+    struct agent_msg m = { .kind = AGENT_HELLO };
+    const struct tree_node root = { 0 };
+
+    while (f->first) {
+        struct question *next = f->first->next;
+
+        free(f->first);
+        f->first = next;
+    }
+    f->end = &f->first;
+    f->session = ++h->session;
+    f->seq = 0;
+    f->acked = 0;
+    in.session.id = f->session;
+    in.session.device_id = nodes[device];
+    rig_input(h->rig, &in);
+    rig_copy(m.hello.device_id, nodes[device]);
+    m.hello.device_kind = clusters[device][0] == 'h' ? DEVICE_SOFT_H : DEVICE_X86;
+    m.hello.boot_id = 7;
+    m.hello.ready = f->ready;
+    m.hello.applied = f->applied;
+    m.hello.hello_id = 1;
+    for (int t = TABLE_VNI; t < TABLE_COUNT; t++) {
+        m.hello.root[t] = table_set_digest(f->tables, (enum table_id)t, root);
+    }
+    say(h, device, &m);
+}
+
+/* ---- batches ---- */
+
+static uint64_t send(struct heavy *h)
+{
+    struct command cmd = { .kind = COMMAND_ENTRIES, .who = "heavy" };
+    struct core_in in = { .kind = CORE_COMMAND, .command = &cmd };
+
+    cmd.token = ++h->rig->next_token;
+    cmd.confirm = h->confirms;
+    cmd.entries.ops = batch_writer_finish(&h->writer);
+    rig_input(h->rig, &in);
+    blob_unref(cmd.entries.ops);
+    return cmd.token;
+}
+
+static void must(struct heavy *h, uint64_t token)
+{
+    const struct core_reply *reply = rig_reply(h->rig, token);
+
+    ck_assert_ptr_nonnull(reply);
+    ck_assert_msg(!reply->err.code, "%s", reply->err.msg);
+    h->rig->reply_count = 0;
+}
+
+static void flush(struct heavy *h)
+{
+    if (h->writer.entry_count > 0) {
+        uint64_t token = send(h);
+
+        settle(h);
+        must(h, token);
+    }
+}
+
+static void add(struct heavy *h, enum entry_op op, const struct entry *e)
+{
+    batch_add_entry(&h->writer, op, e);
+    if (h->writer.entry_count == BATCH || batch_writer_bytes(&h->writer) > 1000000) {
+        flush(h);
+    }
+}
+
+static void add_tenant(struct heavy *h, uint32_t vni, const char *x86, const char *xgwh)
+{
+    struct entry e = { .table = TABLE_TENANT, .vni = vni };
+
+    rig_copy(e.tenant.cluster, x86);
+    rig_copy(e.tenant.h_home, xgwh);
+    add(h, ENTRY_PUT, &e);
+}
+
+/* Nested: each 16th is longer by 16 and covers those behind it. */
+static struct entry route(uint32_t vni, uint32_t i)
+{
+    struct entry e = { .table = TABLE_VXLAN_ROUTE, .vni = vni };
+
+    e.route.dst =
+        (struct prefix){ ip_v4(0x0a000000u + (i << 8)), i % 16 == 0 ? 20 : 24 };
+    e.route.action.scope = SCOPE_LOCAL;
+    if (i % 3 == 1) {
+        e.route.action.scope = SCOPE_IDC;
+        e.route.action.vni = vni;
+        e.route.action.endpoint = ip_v4(0xc0a80001);
+    }
+    return e;
+}
+
+static struct entry vm(uint32_t vni, uint32_t i)
+{
+    struct entry e = { .table = TABLE_VM_NC, .vni = vni };
+
+    e.vm_nc.vm = ip_v4(0x0a000001u + (i << 8));
+    e.vm_nc.nc = ip_v4(0xac100001u + i % 4096);
+    return e;
+}
+
+static struct entry vm6(uint32_t vni, uint32_t i)
+{
+    struct entry e = vm(vni, i);
+    uint8_t b[16] = { 0xfd, [13] = (uint8_t)(i >> 16), (uint8_t)(i >> 8), (uint8_t)i };
+
+    e.vm_nc.vm = ip_v6(b);
+    return e;
+}
+
+static struct entry peer(uint32_t vni, uint32_t i, uint32_t to)
+{
+    struct entry e = route(vni, i);
+
+    e.route.action = (struct route_action){ .scope = SCOPE_PEER, .vni = to };
+    return e;
+}
+
+/* ---- the cases ---- */
+
+static void tenants_at_random(struct heavy *h)
+{
+    for (uint32_t i = 0; i < h->size.vnis; i++) {
+        h->vnis[i] = SMALL + i * 31;
+    }
+    for (uint32_t i = h->size.vnis; i > 1; i--) {
+        uint32_t k = draw(h, i);
+        uint32_t vni = h->vnis[k];
+
+        h->vnis[k] = h->vnis[i - 1];
+        h->vnis[i - 1] = vni;
+    }
+    add_tenant(h, LARGE, "x1", "h1");
+    add_tenant(h, TARGET, "x2", "h2");
+    add_tenant(h, PEERS, "x1", "h1");
+    for (uint32_t i = 0; i < h->size.vnis; i++) {
+        add_tenant(h, h->vnis[i], i % 4 ? "x1" : "x2",
+                   i % 4 == 3   ? ""
+                   : i % 4 == 0 ? "h2"
+                                : "h1");
+    }
+    flush(h);
+}
+
+/* Every row in another VNI than the one before it. */
+static void rows_at_random(struct heavy *h)
+{
+    for (uint32_t n = 0; n < 3; n++) {
+        for (uint32_t i = 0; i < h->size.vnis; i++) {
+            struct entry r = route(h->vnis[i], 17 * n + i % 15 + 1);
+            struct entry v = vm(h->vnis[i], 17 * n + i % 15 + 1);
+
+            add(h, ENTRY_PUT, i % 2 ? &r : &v);
+        }
+    }
+    flush(h);
+}
+
+static void rows_changed_at_random(struct heavy *h)
+{
+    for (uint32_t i = 0; i < h->size.vnis; i++) {
+        struct entry v = vm(h->vnis[i], i % 15 + 1);
+
+        v.vm_nc.nc = ip_v4(0xac110001u);
+        add(h, ENTRY_PUT, &v);
+    }
+    flush(h);
+}
+
+static void large_tenant(struct heavy *h)
+{
+    for (uint32_t i = 0; i < h->size.rows; i++) {
+        struct entry v = i % 2 ? vm(LARGE, i) : vm6(LARGE, i);
+
+        add(h, ENTRY_PUT, &v);
+    }
+    for (uint32_t i = 0; i < h->size.rows; i++) {
+        struct entry r = route(LARGE, i);
+
+        add(h, ENTRY_PUT, &r);
+    }
+    flush(h);
+}
+
+static void peers(struct heavy *h)
+{
+    for (uint32_t i = 0; i < h->size.rows; i++) {
+        struct entry e = peer(PEERS, i, TARGET);
+
+        add(h, ENTRY_PUT, &e);
+    }
+    for (uint32_t i = 0; i < h->size.vnis; i++) {
+        struct entry e = peer(h->vnis[i], 200, TARGET);
+
+        add(h, ENTRY_PUT, &e);
+    }
+    flush(h);
+}
+
+static void set_policy(struct heavy *h, const char *service, enum policy_place place)
+{
+    rig_policy(h->rig, service, place);
+    settle(h);
+}
+
+static void policy_there_and_back(struct heavy *h)
+{
+    set_policy(h, "local", POLICY_XGW_X86);
+    set_policy(h, "local", POLICY_XGW_H);
+    set_policy(h, "idc", POLICY_XGW_X86);
+}
+
+static void many_routes_of_one(struct heavy *h)
+{
+    for (uint32_t i = 0; i < 400; i++) {
+        struct entry e = route(LARGE, i * 97 % h->size.rows);
+
+        e.route.action.scope = SCOPE_IDC;
+        e.route.action.vni = LARGE;
+        e.route.action.endpoint = ip_v4(0xc0a80002);
+        add(h, ENTRY_PUT, &e);
+    }
+    flush(h);
+}
+
+/* What all others are covered by comes and goes, while many of them are fallbacks. */
+static void default_turns(struct heavy *h)
+{
+    struct entry e = route(LARGE, 0);
+
+    e.route.dst = (struct prefix){ ip_v4(0), 0 };
+    add(h, ENTRY_PUT, &e);
+    flush(h);
+    add(h, ENTRY_DELETE, &e);
+    flush(h);
+}
+
+/* One VM with a MAC: all IPv6 ones leave XGW-H, and come back. */
+static void mac_turns(struct heavy *h)
+{
+    struct entry e = vm6(LARGE, 0);
+
+    e.vm_nc.has_mac = true;
+    e.vm_nc.mac[0] = 2;
+    add(h, ENTRY_PUT, &e);
+    flush(h);
+    e.vm_nc.has_mac = false;
+    add(h, ENTRY_PUT, &e);
+    flush(h);
+}
+
+static void vip(struct heavy *h)
+{
+    struct command cmd = { .kind = COMMAND_PUT_CLUSTER, .who = "heavy" };
+
+    cmd.cluster = *core_cluster_find(h->rig->core, "h2");
+    cmd.cluster.vip_v4 = ip_v4(0xc0000263);
+    ck_assert(!rig_command(h->rig, &cmd)->err.code);
+    settle(h);
+}
+
+static void move(struct heavy *h)
+{
+    add_tenant(h, LARGE, "x2", "h2");
+    flush(h);
+    add_tenant(h, TARGET, "x1", "h1");
+    flush(h);
+    add_tenant(h, PEERS, "x2", "h2");
+    flush(h);
+}
+
+static void first_download(struct heavy *h)
+{
+    for (unsigned i = 0; i < DEVICES; i++) {
+        table_set_free(h->far[i].tables);
+        h->far[i].tables = table_set_new();
+        h->far[i].ready = false;
+        h->far[i].applied = 0;
+        dial(h, i);
+    }
+    settle(h);
+}
+
+/* Devices that hold the same keys with other values. */
+static void repair(struct heavy *h)
+{
+    for (unsigned i = 0; i < DEVICES; i++) {
+        struct table_set *s = h->far[i].tables;
+
+        for (uint32_t vni = table_set_next(s, VNI_MIN, ~0u); vni;
+             vni = table_set_next(s, vni + 1, ~0u)) {
+            struct rows *have = table_set_rows(s, vni, TABLE_VM_NC);
+            struct rows_iter it = rows_begin(have, TABLE_VM_NC);
+            uint8_t value[ENTRY_VALUE_MAX];
+            struct rows_step *steps = calloc(rows_count(have) + 1, sizeof(*steps));
+            struct rows *made = NULL;
+            uint32_t seen = 0;
+            uint32_t n = 0;
+
+            while (have && rows_next(&it, &steps[n].row)) {
+                memcpy(value, steps[n].row.value, steps[n].row.value_len);
+                n += vni != LARGE || seen++ % 2 == 0;
+            }
+            for (uint32_t k = 0; k < n; k++) {
+                steps[k].row.value = value;
+            }
+            if (n > 0 && !rows_edit(have, TABLE_VM_NC, vni, steps, n, &made, NULL)) {
+                ck_assert(!table_set_put(s, vni, TABLE_VM_NC, made));
+            }
+            free(steps);
+        }
+        dial(h, i);
+    }
+    settle(h);
+}
+
+static void checkpoint(struct heavy *h)
+{
+    rig_pass(h->rig, h->rig->config.checkpoint_idle_ms + 1000);
+    settle(h);
+}
+
+static void suggest(struct heavy *h)
+{
+    struct command cmd = { .kind = COMMAND_SUGGEST };
+
+    rig_pass(h->rig, 2 * 3600000);
+    ck_assert(!rig_command(h->rig, &cmd)->err.code);
+}
+
+#define SIDE_NODES 50 /* of 64, which is what routers take */
+
+/* Every device's configuration is looked at when any object changes. */
+static void many_nodes(struct heavy *h)
+{
+    char name[32];
+    char cluster[32];
+    char address[32];
+
+    for (uint32_t i = 0; i < h->size.nodes; i++) {
+        struct core_in in = { .kind = CORE_SESSION_OPEN };
+        struct agent_msg m = { .kind = AGENT_HELLO };
+
+        snprintf(cluster, sizeof(cluster), "y%u", i / SIDE_NODES);
+        if (i % SIDE_NODES == 0) {
+            snprintf(address, sizeof(address), "198.51.100.%u", i / SIDE_NODES + 1);
+            rig_cluster(h->rig, cluster, address);
+        }
+        snprintf(name, sizeof(name), "m%u", i);
+        snprintf(address, sizeof(address), "172.20.%u.%u", i / 250, i % 250 + 1);
+        rig_node(h->rig, name, cluster, address);
+        in.session.id = ++h->session;
+        in.session.device_id = name;
+        rig_input(h->rig, &in);
+        rig_copy(m.hello.device_id, name);
+        m.hello.device_kind = DEVICE_X86;
+        m.hello.hello_id = 1;
+        in.kind = CORE_SESSION_MSG;
+        in.session.msg = &m;
+        rig_input(h->rig, &in);
+    }
+    settle(h);
+}
+
+static void many_waits(struct heavy *h)
+{
+    struct command cmd = { .kind = COMMAND_WAIT };
+    struct core_in in = { .kind = CORE_COMMAND, .command = &cmd };
+
+    for (uint32_t i = 0; i < 2000; i++) {
+        cmd.token = ++h->rig->next_token;
+        cmd.wait.revision = core_revision(h->rig->core) + 1;
+        cmd.wait.deadline_ms = h->rig->now_ms + 1000;
+        rig_input(h->rig, &in);
+    }
+    settle(h);
+    rig_wait(h->rig, 2000);
+    ck_assert_ptr_nonnull(rig_reply(h->rig, h->rig->next_token));
+    h->rig->reply_count = 0;
+}
+
+/* Many batches are under way when the disk refuses the first. */
+static void store_refuses(struct heavy *h)
+{
+    uint64_t first = h->rig->next_token + 1;
+    uint32_t at = 0;
+
+    for (uint32_t n = 0; n < 20; n++) {
+        for (uint32_t i = 0; i < BATCH; i++, at++) {
+            struct entry v = vm(h->vnis[at % h->size.vnis], 60 + n);
+
+            batch_add_entry(&h->writer, ENTRY_PUT, &v);
+        }
+        if (n == 0) {
+            store_memory_fail_next(h->rig->store, RC_FULL, false);
+        }
+        send(h);
+        while (core_has_work(h->rig->core)) {
+            rig_input(h->rig, &(struct core_in){ .kind = CORE_CONTINUE });
+        }
+    }
+    settle(h);
+    ck_assert_int_eq(rig_reply(h->rig, first)->err.code, RC_FULL);
+    must(h, first + 19);
+}
+
+/* Large and small tenants, with all that is theirs. */
+static void tenants_go(struct heavy *h)
+{
+    static const uint32_t large[] = { LARGE, PEERS };
+
+    h->confirms = true;
+    for (unsigned i = 0; i < 2; i++) {
+        struct entry e = { .table = TABLE_TENANT, .vni = large[i] };
+
+        add(h, ENTRY_DELETE, &e);
+        flush(h);
+    }
+    for (uint32_t i = 0; i < h->size.vnis; i++) {
+        struct entry e = { .table = TABLE_TENANT, .vni = h->vnis[i] };
+
+        add(h, ENTRY_DELETE, &e);
+    }
+    flush(h);
+}
+
+/* The quarantine of all of them is over. */
+static void freed_vnis(struct heavy *h)
+{
+    rig_pass(h->rig, h->rig->config.vni_quarantine_ms + 1000);
+    for (uint32_t i = 0; i < 12; i++) {
+        add_tenant(h, h->vnis[i], "x1", "");
+        flush(h);
+    }
+}
+
+const struct heavy_case heavy_cases[] = {
+    { "tenants", tenants_at_random },
+    { "rows_at_random", rows_at_random },
+    { "rows_changed_at_random", rows_changed_at_random },
+    { "large_tenant", large_tenant },
+    { "peers", peers },
+    { "checkpoint", checkpoint },
+    { "many_routes_of_one", many_routes_of_one },
+    { "policy", policy_there_and_back },
+    { "default_turns", default_turns },
+    { "mac_turns", mac_turns },
+    { "vip", vip },
+    { "move", move },
+    { "first_download", first_download },
+    { "repair", repair },
+    { "suggest", suggest },
+    { "nodes", many_nodes },
+    { "waits", many_waits },
+    { "store_refuses", store_refuses },
+    { "tenants_go", tenants_go },
+    { "quarantine", freed_vnis },
+    { "checkpoint_again", checkpoint },
+};
+const unsigned heavy_case_count = ARRAY_LEN(heavy_cases);
+
+/* ---- life ---- */
+
+struct heavy *heavy_new(struct heavy_size size, const struct rig_watch *watch)
+{
+    struct heavy *h = calloc(1, sizeof(*h));
+    struct core_config config;
+
+    core_config_default(&config);
+    config.vni_quarantine_ms = 60000;
+    h->size = size;
+    h->seed = 1;
+    h->vnis = calloc(size.vnis, sizeof(*h->vnis));
+    batch_writer_init(&h->writer);
+    h->rig = rig_new_with(&config);
+    rig_cluster(h->rig, "x1", "192.0.2.1");
+    rig_cluster(h->rig, "x2", "192.0.2.2");
+    rig_h_cluster(h->rig, "h1", "192.0.2.3", "x1");
+    rig_h_cluster(h->rig, "h2", "192.0.2.4", "x2");
+    h->watch = *watch;
+    h->rig->watch = (struct rig_watch){ on_before, on_after, on_sent, h };
+    for (unsigned i = 0; i < DEVICES; i++) {
+        char address[32];
+
+        snprintf(address, sizeof(address), "172.16.0.%u", i + 1);
+        rig_node(h->rig, nodes[i], clusters[i], address);
+        h->far[i].tables = table_set_new();
+        dial(h, i);
+    }
+    settle(h);
+    return h;
+}
+
+void heavy_check(struct heavy *h)
+{
+    const struct tree_node root = { 0 };
+    struct digest desired[DEVICES][TABLE_COUNT];
+
+    settle(h);
+    for (unsigned i = 0; i < DEVICES; i++) {
+        for (int t = TABLE_VNI; t < TABLE_COUNT; t++) {
+            struct digest have =
+                table_set_digest(h->far[i].tables, (enum table_id)t, root);
+
+            desired[i][t] = core_group_digest(h->rig->core, clusters[i], t);
+            ck_assert_msg(
+                have.sum == desired[i][t].sum && have.count == desired[i][t].count,
+                "%s holds %llu of %s, not the %llu that are desired, or others",
+                nodes[i], (unsigned long long)have.count, table_name((enum table_id)t),
+                (unsigned long long)desired[i][t].count);
+        }
+    }
+    rig_restart(h->rig);
+    for (unsigned i = 0; i < DEVICES; i++) {
+        for (int t = TABLE_VNI; t < TABLE_COUNT; t++) {
+            struct digest anew = core_group_digest(h->rig->core, clusters[i], t);
+
+            ck_assert_uint_eq(anew.sum, desired[i][t].sum);
+            ck_assert_uint_eq(anew.count, desired[i][t].count);
+        }
+    }
+    for (unsigned i = 0; i < DEVICES; i++) {
+        dial(h, i);
+    }
+    settle(h);
+}
+
+void heavy_free(struct heavy *h)
+{
+    for (unsigned i = 0; i < DEVICES; i++) {
+        ck_assert_ptr_null(h->far[i].first);
+        table_set_free(h->far[i].tables);
+    }
+    batch_writer_fini(&h->writer);
+    rig_free(h->rig);
+    free(h->vnis);
+    free(h);
+}
