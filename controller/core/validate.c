@@ -204,26 +204,37 @@ static enum rc check_guards(struct core *c, struct pending *p, uint32_t vni)
     return RC_OK;
 }
 
-/* While a tenant moves, only the move changes its homes. */
-static enum rc check_moves(const struct core *c, struct pending *p,
+/* A home that is another at once would leave packets without an answer while nodes
+ * follow: only a move changes it, make before break. */
+static enum rc check_stays(const struct core *c, struct pending *p,
                            const struct table_change *ch)
 {
     const struct operation *move = objects_move(&c->tip_objects, ch->vni);
-    struct tenant_row before;
-    struct tenant_row after;
+    struct tenant_row was;
+    struct tenant_row now;
+    bool h_stays;
 
-    if (!move || p->command.kind == COMMAND_STEP || !ch->before ||
-        !tenant_row_of(ch->before, &before) || !tenant_row_of(ch->after, &after)) {
+    if (p->command.kind == COMMAND_STEP || !tenant_row_of(ch->before, &was) ||
+        !tenant_row_of(ch->after, &now)) {
         return RC_OK;
     }
-    if (before.cluster_len == after.cluster_len &&
-        before.h_home_len == after.h_home_len &&
-        memcmp(before.cluster, after.cluster, after.cluster_len) == 0 &&
-        memcmp(before.h_home, after.h_home, after.h_home_len) == 0) {
+    h_stays = was.h_home_len == now.h_home_len &&
+              memcmp(was.h_home, now.h_home, now.h_home_len) == 0;
+    if (h_stays && was.cluster_len == now.cluster_len &&
+        memcmp(was.cluster, now.cluster, now.cluster_len) == 0) {
         return RC_OK;
     }
-    return err_field(&p->reply.err, RC_CONFLICT, "cluster", "tenant_is_moving",
-                     "vni %u: operation %s moves it", ch->vni, move->id);
+    if (move) {
+        return err_field(&p->reply.err, RC_CONFLICT, h_stays ? "cluster" : "h_home",
+                         "tenant_is_moving", "vni %u: operation %s moves it", ch->vni,
+                         move->id);
+    }
+    return err_field(
+        &p->reply.err, RC_CONFLICT, h_stays ? "cluster" : "h_home", "home_needs_move",
+        "vni %u is at home on %.*s%s%.*s: only a move changes that, xgwctl "
+        "tenant move",
+        ch->vni, was.h_home_len, was.h_home, was.h_home_len ? " before " : "",
+        was.cluster_len, was.cluster);
 }
 
 static enum rc check_tenant(struct core *c, struct pending *p,
@@ -235,7 +246,7 @@ static enum rc check_tenant(struct core *c, struct pending *p,
     if (ch->after) {
         enum rc rc = check_homes(c, ch->vni, ch->before, ch->after, err);
 
-        rc = rc ? rc : check_moves(c, p, ch);
+        rc = rc ? rc : check_stays(c, p, ch);
         if (rc) {
             p->reply.bad_index =
                 find_index(p->ops, BATCH_PUT, ch->vni, TABLE_TENANT, NULL);

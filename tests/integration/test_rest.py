@@ -150,8 +150,9 @@ class Placement(Case):
                          (171, "p-h1", "p-h2"))
         self.assertEqual((move["from"]["fullest_percent"],
                           move["from"]["fullest_percent_after"]), (65.11, 54.26))
-        self.expect("PATCH", "/v1/tenants/170", {"h_home": None, "cluster": "p-x"})
-        self.assertNotIn("half", self.expect("GET", "/v1/tenants/170").json)
+        problem = self.refused("PATCH", "/v1/tenants/170", {"h_home": None}, 409,
+                               field="h_home", rule="home_needs_move")
+        self.assertIn("xgwctl tenant move", problem["detail"])
         for query, field in (("kind=lb2", "kind"), ("routes=-1", "routes"),
                              ("bps=x", "bps"), ("peers=0", "peers"), ("peers=1;2", "peers")):
             self.refused("GET", "/v1/placement?" + query, field=field)
@@ -187,10 +188,13 @@ class Entries(Case):
         # What GET gave can be PUT back and changes nothing.
         again = self.expect("PUT", "/v1/tenants/100", got.json).json
         self.assertEqual((again["unchanged"], again["changed"]), (1, 0))
-        self.expect("PATCH", "/v1/tenants/100", {"name": None, "cluster": "x86-2"})
+        for method, body in (("PATCH", {}), ("PUT", {"name": "other"})):
+            self.refused(method, "/v1/tenants/100", {**body, "cluster": "x86-2"}, 409,
+                         code="conflict", field="cluster", rule="home_needs_move")
+        self.expect("PATCH", "/v1/tenants/100", {"name": None})
         got = self.expect("GET", "/v1/tenants/100").json
         self.assertEqual((got["cluster"], got.get("name", ""), got["flags"]),
-                         ("x86-2", "", ["internet"]))
+                         ("x86-1", "", ["internet"]))
         self.assertIn(100, [t["vni"] for t in
                             self.expect("GET", "/v1/tenants?pageSize=1000").json["items"]])
         self.assertEqual(self.expect("DELETE", "/v1/tenants/100").json["deleted"], 1)
@@ -299,14 +303,14 @@ class Entries(Case):
                 self.refused("PUT", one(key), {"action": "deny"}, field=field, rule=rule)
         self.refused("PUT", one("5,10.0.0.0/8"), {"action": "drop"}, field="action")
         self.refused("PATCH", "/v1/tenants/160", {"h_home": None}, 409, field="h_home",
-                     rule="xgw_h_needed")
+                     rule="home_needs_move")
         for _ in range(2):
             self.expect("DELETE", one("9,::/0,2001:db8::/32"))
         self.expect("DELETE", one("1000,10.0.0.0/8,0.0.0.0/0,tcp,,443"))
         self.assertEqual(self.expect("GET", path).json["items"], [])
-        self.expect("PATCH", "/v1/tenants/160", {"h_home": None})
-        self.refused("PUT", one("5,10.0.0.0/8"), {"action": "deny"}, 409,
-                     rule="xgw_h_needed")
+        self.tenant(166)
+        self.refused("PUT", "/v1/tenants/166/acl/" + quote("5,10.0.0.0/8", safe=""),
+                     {"action": "deny"}, 409, field="h_home", rule="xgw_h_needed")
 
     def test_a_meter_is_put_read_deleted(self):
         self.h_tenant(161)
@@ -555,13 +559,13 @@ class Entries(Case):
         self.expect("POST", "/v1/entries", ndjson(chain[:3]))
 
     def test_a_tenant_that_others_lead_to_stays(self):
-        self.tenant(160)
-        self.tenant(161)
-        self.expect("PUT", route(160, "10.0.0.0/8"), {"scope": "peer", "peer_vni": 161})
-        self.refused("DELETE", "/v1/tenants/161", status=409, code="conflict",
+        self.tenant(155)
+        self.tenant(156)
+        self.expect("PUT", route(155, "10.0.0.0/8"), {"scope": "peer", "peer_vni": 156})
+        self.refused("DELETE", "/v1/tenants/156", status=409, code="conflict",
                      rule="inbound_peers", field="vni")
-        self.expect("DELETE", route(160, "10.0.0.0/8"))
-        self.expect("DELETE", "/v1/tenants/161")
+        self.expect("DELETE", route(155, "10.0.0.0/8"))
+        self.expect("DELETE", "/v1/tenants/156")
 
     def test_a_mass_delete_needs_confirmation(self):
         self.tenant(170)
@@ -630,14 +634,14 @@ class Entries(Case):
 
     def test_patches_at_once_lose_nothing(self):
         self.tenant(210)
-        fields = [{"name": "p"}, {"flags": ["internet"]}, {"cluster": "x86-2"}] * 4
+        fields = [{"name": "p"}, {"flags": ["internet"]}, {"reserved_vms": 7}] * 4
         with concurrent.futures.ThreadPoolExecutor(12) as pool:
             codes = list(pool.map(lambda body: self.c.request(
                 "PATCH", "/v1/tenants/210", body).status, fields))
         self.assertEqual(set(codes), {200})
         got = self.expect("GET", "/v1/tenants/210").json
-        self.assertEqual((got["name"], got["flags"], got["cluster"]),
-                         ("p", ["internet"], "x86-2"))
+        self.assertEqual((got["name"], got["flags"], got["reserved_vms"]),
+                         ("p", ["internet"], 7))
 
     def test_create_only_refuses_what_differs(self):
         self.tenant(220)

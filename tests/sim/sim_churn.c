@@ -88,16 +88,32 @@ static bool is_tenant(const struct sim *s, uint32_t vni)
 static void add_tenant(struct sim *s, struct batch_writer *w, uint32_t vni)
 {
     struct entry e = { .table = TABLE_TENANT, .vni = vni };
-    unsigned home;
+    unsigned home = (unsigned)sim_random(s, SIM_X86);
 
     e.tenant.flags = (uint8_t)sim_random(s, VNI_FLAGS + 1) & TENANT_FLAGS;
-    home = (unsigned)sim_random(s, SIM_X86);
     sim_cluster_name(home, e.tenant.cluster);
     if (sim_random(s, 3) > 0) {
         sim_cluster_name(home + SIM_X86, e.tenant.h_home);
         e.tenant.half = (uint8_t)(1 + sim_random(s, VNI_HALF_COUNT));
     }
     batch_add_entry(w, ENTRY_PUT, &e);
+}
+
+/* Its homes stay: only a move changes them. */
+static void change_tenant(struct sim *s, struct batch_writer *w, uint32_t vni)
+{
+    struct rows_iter it =
+        rows_begin(table_set_rows(s->model, vni, TABLE_TENANT), TABLE_TENANT);
+    struct entry e;
+    struct row row;
+
+    if (rows_next(&it, &row) && !entry_unpack(TABLE_TENANT, vni, &row, &e, NULL)) {
+        e.tenant.flags = (uint8_t)sim_random(s, VNI_FLAGS + 1) & TENANT_FLAGS;
+        if (e.tenant.h_home[0]) {
+            e.tenant.half = (uint8_t)(1 + sim_random(s, VNI_HALF_COUNT));
+        }
+        batch_add_entry(w, ENTRY_PUT, &e);
+    }
 }
 
 /* Rules and meters: refused where the tenant has no home on XGW-H. */
@@ -201,7 +217,7 @@ static void fill_change(struct sim *s, struct batch_writer *w, uint32_t vni)
     }
     case 1:
         if (!moves_is_moving(s, vni)) {
-            add_tenant(s, w, vni); /* other flags, perhaps another home */
+            change_tenant(s, w, vni); /* other flags, perhaps another half */
             break;
         }
         add_route(s, w, ENTRY_PUT, vni);

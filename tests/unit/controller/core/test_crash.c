@@ -92,7 +92,8 @@ static struct blob *random_batch(const struct table_set *model)
     } else if (!lives || draw(10) == 0) {
         struct entry e = { .table = TABLE_TENANT, .vni = vni };
 
-        rig_copy(e.tenant.cluster, draw(2) ? "c1" : "c2");
+        rig_copy(e.tenant.cluster, vni % 2 ? "c1" : "c2");
+        e.tenant.flags = draw(2) ? VNI_INTERNET : 0;
         batch_add_entry(&w, ENTRY_PUT, &e);
     }
     for (uint32_t i = 0; i < count; i++) {

@@ -390,6 +390,40 @@ START_TEST(moves_that_make_no_sense_are_refused_with_field_and_rule)
 }
 END_TEST
 
+START_TEST(a_home_is_changed_by_a_move_alone)
+{
+    static const char h[] =
+        "{\"table\":\"tenant\",\"vni\":1,\"cluster\":\"c1\",\"h_home\":\"h1\"}\n";
+    struct world w;
+    const struct core_reply *r;
+
+    world_init(&w);
+    rig_h_cluster(w.rig, "h1", "172.16.254.1", "c1");
+    r = rig_entries(w.rig, TENANT(1, "c2"));
+    ck_assert_int_eq(r->err.code, RC_CONFLICT);
+    ck_assert_str_eq(r->err.field, "cluster");
+    ck_assert_str_eq(r->err.rule, "home_needs_move");
+    ck_assert_uint_eq(r->bad_index, 0);
+    ck_assert_ptr_nonnull(strstr(r->err.msg, "xgwctl tenant move"));
+    r = rig_entries(w.rig, h);
+    ck_assert_str_eq(r->err.field, "h_home");
+    ck_assert_str_eq(r->err.rule, "home_needs_move");
+    rig_must(w.rig, TENANT(3, "c1")); /* it has no entries: the rule is the same */
+    RIG_REFUSES(w.rig, TENANT(3, "c2"), RC_CONFLICT, "home_needs_move");
+    rig_check_desired(w.rig);
+    /* What stays where it is may be put again, and changed. */
+    ck_assert_uint_eq(rig_entries(w.rig, TENANT(1, "c1"))->counts.unchanged, 1);
+    rig_must(w.rig, "{\"table\":\"tenant\",\"vni\":1,\"cluster\":\"c1\","
+                    "\"name\":\"acme\",\"reserved_vms\":5}\n");
+    /* One that was deleted is another tenant. */
+    rig_entries_confirmed(w.rig,
+                          "{\"op\":\"delete\",\"table\":\"tenant\",\"vni\":3}\n");
+    rig_must(w.rig, TENANT(3, "c2"));
+    rig_check_desired(w.rig);
+    world_fini(&w);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("moves");
@@ -397,6 +431,7 @@ int main(void)
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc,
                    a_tenant_is_made_at_the_target_before_it_is_broken_at_the_source);
+    tcase_add_test(tc, a_home_is_changed_by_a_move_alone);
     tcase_add_test(tc, what_changes_during_a_move_changes_on_both_clusters);
     tcase_add_loop_test(
         tc, a_move_whose_controller_died_at_any_moment_is_finished_by_the_next, 0, 60);
