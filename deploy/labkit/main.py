@@ -172,6 +172,7 @@ def lock_machine(paths):
     """One lab command at a time, whichever clone it is of: namespaces are the machine's.
     Held until this process ends.  The file names the lab that made the namespaces, so
     that no clone takes another's for its own leftovers."""
+    os.makedirs("/run/lock", exist_ok=True)  # systemd makes it; a container may have none
     lock = open("/run/lock/%s-lab.lock" % plan.PREFIX, "a+")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
