@@ -5,6 +5,7 @@
 #include "proto/rpc/program.h"
 
 #include <event2/event.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +28,21 @@ static void ask_counters(struct shell *s, uint64_t id, uint32_t from_vni)
     } else {
         session_step(s->session, program_now_ms(), &in);
     }
+}
+
+static void probe(struct shell *s, uint64_t id, struct blob *frame)
+{
+    struct probe_result none = { .rc = RC_NOT_FOUND };
+    struct device_probe answer = { .id = id, .result = &none };
+    struct session_in in = { .kind = SESSION_DEVICE_PROBE, .probe = &answer };
+
+    if (s->driver->cls->probe) {
+        s->driver->cls->probe(s->driver, id, frame);
+        return;
+    }
+    snprintf(none.error, sizeof(none.error), "the %s driver takes no probes",
+             s->driver->cls->name);
+    session_step(s->session, program_now_ms(), &in);
 }
 
 static void carry_out(struct shell *s, const struct session_out *out)
@@ -56,6 +72,9 @@ static void carry_out(struct shell *s, const struct session_out *out)
         break;
     case SESSION_COUNTERS:
         ask_counters(s, out->counters.id, out->counters.from_vni);
+        break;
+    case SESSION_PROBE:
+        probe(s, out->probe.id, out->probe.frame);
         break;
     case SESSION_LOG:
         LOG_AT((enum log_level)out->log.level, out->log.event, "%s", out->log.text);
@@ -181,6 +200,13 @@ static void on_device_counters(void *ctx, const struct device_counters *counters
     step(ctx, &in);
 }
 
+static void on_device_probe(void *ctx, const struct device_probe *probe)
+{
+    struct session_in in = { .kind = SESSION_DEVICE_PROBE, .probe = probe };
+
+    step(ctx, &in);
+}
+
 const struct driver_events shell_driver_events = {
     .up = on_device_up,
     .down = on_device_down,
@@ -189,6 +215,7 @@ const struct driver_events shell_driver_events = {
     .read_end = on_device_read_end,
     .totals = on_device_totals,
     .counters = on_device_counters,
+    .probe = on_device_probe,
 };
 
 /* ---- the link's events ---- */

@@ -75,6 +75,12 @@ struct device_counters {
     uint64_t rest_packets, rest_bytes;
 };
 
+/* An answer to probe(). */
+struct device_probe {
+    uint64_t id;
+    const struct probe_result *result; /* borrowed; its frame may be referenced */
+};
+
 struct driver_events {
     void (*up)(void *ctx, const struct device_state *state);
     void (*down)(void *ctx, const struct err *cause); /* it redials by itself */
@@ -84,6 +90,7 @@ struct driver_events {
     void (*read_end)(void *ctx, uint64_t read_id, enum rc rc, const struct err *err);
     void (*totals)(void *ctx, const struct device_totals *totals);
     void (*counters)(void *ctx, const struct device_counters *counters);
+    void (*probe)(void *ctx, const struct device_probe *probe);
 };
 
 struct driver;
@@ -102,6 +109,12 @@ struct driver_class {
      * no VNIs.  A new call voids the one before, and so does the device's going down.
      */
     void (*vni_counters)(struct driver *d, uint64_t id, uint32_t from_vni);
+    /* Takes a frame through the device's pipeline as if its first port had received it;
+     * what comes out is answered and leaves by no port.  `frame` is at least
+     * PROBE_FRAME_MIN and at most PROBE_FRAME_MAX bytes; referenced.  Null: such a
+     * device takes no probes.  Not answered when the device goes down meanwhile; its
+     * caller bounds how many are under way. */
+    void (*probe)(struct driver *d, uint64_t id, struct blob *frame);
     void (*close)(struct driver *d);
 };
 

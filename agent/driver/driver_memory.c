@@ -4,17 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/driver/memory_probe.h"
 #include "proto/model/object.h"
 
 #define READ_BATCH_BYTES (128u << 10)
 
-enum call_kind { CALL_WRITE, CALL_CONFIGURE, CALL_READ, CALL_TOTALS };
+enum call_kind { CALL_WRITE, CALL_CONFIGURE, CALL_READ, CALL_TOTALS, CALL_PROBE };
 
 /* A call on its way: waits for `work_at`, then for `answer_at`. */
 struct call {
     struct call *next;
     enum call_kind kind;
-    struct driver_write write; /* also id, term and (as `ops`) config of CONFIGURE */
+    struct driver_write write; /* also id, term; as `ops` CONFIGURE's and PROBE's */
     uint64_t work_at;
     uint64_t answer_at;
     bool is_done;
@@ -37,6 +38,7 @@ struct memory_device {
     struct memory_device_config config;
     struct table_set *tables;
     struct device_state state;
+    struct device_config *device_config; /* null: none yet */
     struct memory_device_counts counts;
     struct device_totals totals; /* as set; without lists */
     uint64_t now_ms;
@@ -98,6 +100,7 @@ void memory_device_free(struct memory_device *d)
     if (d) {
         drop_calls(d);
         table_set_free(d->tables);
+        free(d->device_config);
         free(d);
     }
 }
@@ -289,12 +292,33 @@ static enum rc write_ops(struct memory_device *d, struct call *c,
     return rc;
 }
 
+static enum rc configure(struct memory_device *d, const struct blob *config)
+{
+    struct device_config *c = NULL;
+    enum rc rc = RC_OK;
+
+    d->state.config_digest =
+        config ? device_config_bytes_digest(config->data, config->len) : 0;
+    if (config) {
+        c = calloc(1, sizeof(*c));
+        rc =
+            c ? device_config_unpack(config->data, config->len, c, NULL) : RC_NO_MEMORY;
+    }
+    if (rc != RC_OK) {
+        free(c);
+        c = NULL; /* it takes whatever it is told, as tests want it, and forwards not */
+    }
+    free(d->device_config);
+    d->device_config = c;
+    return RC_OK;
+}
+
 static enum rc carry_out(struct memory_device *d, struct call *c)
 {
     struct change_list changes = { 0 };
     enum rc rc = d->fail_next;
 
-    if (c->kind == CALL_READ || c->kind == CALL_TOTALS) {
+    if (c->kind == CALL_READ || c->kind == CALL_TOTALS || c->kind == CALL_PROBE) {
         return RC_OK;
     }
     if (c->write.term < d->state.term) {
@@ -306,11 +330,7 @@ static enum rc carry_out(struct memory_device *d, struct call *c)
     }
     d->state.term = c->write.term;
     if (c->kind == CALL_CONFIGURE) {
-        d->state.config_digest =
-            c->write.ops
-                ? device_config_bytes_digest(c->write.ops->data, c->write.ops->len)
-                : 0;
-        return RC_OK;
+        return configure(d, c->write.ops);
     }
     if (c->write.ops) {
         rc = write_ops(d, c, &changes);
@@ -397,6 +417,19 @@ static void answer_totals(struct memory_device *d, struct driver *to)
     to->events->totals(to->ctx, &totals);
 }
 
+static void answer_probe(const struct memory_device *d, const struct call *c,
+                         struct driver *to)
+{
+    const struct memory_probe_view view = { d->tables, d->device_config,
+                                            d->state.ready };
+    struct probe_result result;
+    struct device_probe probe = { c->write.id, &result };
+
+    memory_probe(&view, c->write.ops, &result);
+    to->events->probe(to->ctx, &probe);
+    blob_unref(result.frame);
+}
+
 static void answer(struct memory_device *d, struct call *c, struct driver *to)
 {
     struct driver_done done = { .id = c->write.id,
@@ -417,6 +450,9 @@ static void answer(struct memory_device *d, struct call *c, struct driver *to)
         break;
     case CALL_TOTALS:
         answer_totals(d, to);
+        break;
+    case CALL_PROBE:
+        answer_probe(d, c, to);
         break;
     }
 }
@@ -578,6 +614,13 @@ static void memory_poll_totals(struct driver *base)
     enqueue(base, CALL_TOTALS, NULL, 0);
 }
 
+static void memory_take_probe(struct driver *base, uint64_t id, struct blob *frame)
+{
+    struct driver_write w = { .id = id, .ops = frame };
+
+    enqueue(base, CALL_PROBE, &w, 0);
+}
+
 static void memory_close(struct driver *base)
 {
     struct driver_memory *m = memory_of(base);
@@ -598,6 +641,7 @@ static const struct driver_class driver_memory_class = {
     .configure = memory_configure,
     .read = memory_read,
     .poll_totals = memory_poll_totals,
+    .probe = memory_take_probe,
     .close = memory_close,
 };
 
@@ -672,6 +716,8 @@ void memory_device_crash(struct memory_device *d)
     d->is_alive = false;
     d->is_stalled = false;
     d->keeps_next_delete = false;
+    free(d->device_config);
+    d->device_config = NULL;
     d->state = (struct device_state){ .boot_id = d->state.boot_id };
 }
 

@@ -115,6 +115,10 @@ void session_out_fini(struct session_out *out)
         blob_unref(out->configure.config);
         out->configure.config = NULL;
         break;
+    case SESSION_PROBE:
+        blob_unref(out->probe.frame);
+        out->probe.frame = NULL;
+        break;
     case SESSION_DIAL:
     case SESSION_HANGUP:
     case SESSION_READ:
@@ -179,6 +183,7 @@ void session_start_over(struct session *s)
     session_clear_inbox(s);
     audit_drop(s);
     counters_drop(s);
+    probes_drop(s);
     s->must_hello = true;
     s->awaits_assign = true;
     s->assign_deadline_ms = UINT64_MAX;
@@ -362,6 +367,9 @@ static void take_input(struct session *s, const struct session_in *in)
     case SESSION_DEVICE_COUNTERS:
         counters_answer(s, in->counters);
         break;
+    case SESSION_DEVICE_PROBE:
+        probes_answer(s, in->probe);
+        break;
     }
 }
 
@@ -371,6 +379,7 @@ void session_step(struct session *s, uint64_t now_ms, const struct session_in *i
     take_input(s, in);
     device_tick(s);
     counters_tick(s);
+    probes_tick(s);
     if (s->link == LINK_IDLE && s->redial_at_ms <= now_ms) {
         dial(s);
     }
@@ -402,6 +411,7 @@ uint64_t session_next_wake(const struct session *s)
     uint64_t at =
         earlier(earlier(device_next_wake(s), telemetry_next_wake(s)), counters_wake(s));
 
+    at = earlier(at, probes_wake(s));
     if (s->link == LINK_IDLE) {
         at = earlier(at, s->redial_at_ms);
     }

@@ -41,6 +41,7 @@ enum session_in_kind {
     SESSION_DEVICE_READ_END,
     SESSION_DEVICE_TOTALS,
     SESSION_DEVICE_COUNTERS,
+    SESSION_DEVICE_PROBE,
 };
 
 struct session_in {
@@ -60,6 +61,7 @@ struct session_in {
         } read_end;
         const struct device_totals *totals;
         const struct device_counters *counters;
+        const struct device_probe *probe;
         const struct err *cause; /* link or device down */
     };
 };
@@ -73,6 +75,7 @@ enum session_out_kind {
     SESSION_READ,
     SESSION_POLL_TOTALS,
     SESSION_COUNTERS, /* answer with DEVICE_COUNTERS; RC_NOT_FOUND: no such call */
+    SESSION_PROBE,    /* answer with DEVICE_PROBE; RC_NOT_FOUND: no such call */
     SESSION_LOG,      /* one line for the shell to log */
 };
 
@@ -98,6 +101,10 @@ struct session_out {
             uint64_t id;
             uint32_t from_vni;
         } counters;
+        struct {
+            uint64_t id;
+            struct blob *frame;
+        } probe;
         struct {
             int level; /* enum log_level */
             char event[48];

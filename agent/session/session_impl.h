@@ -121,6 +121,12 @@ struct session {
         uint64_t ask_id;
         uint64_t deadline_ms;
     } counters;
+    /* Probes under way, in no order.  Id 0: a free place. */
+    struct session_probe {
+        uint64_t id; /* the driver's */
+        uint64_t probe_id;
+        uint64_t deadline_ms;
+    } probes[PROBES_MAX];
     /* A read-back of one VNI that the controller asked for; nothing is written until it
      * ends.  Id 0: none. */
     struct {
@@ -201,6 +207,14 @@ void counters_answer(struct session *s, const struct device_counters *c);
 void counters_drop(struct session *s); /* without a word */
 void counters_tick(struct session *s);
 uint64_t counters_wake(const struct session *s);
+
+/* ---- session_probe.c ---- */
+
+void probes_ask(struct session *s, const struct ctl_probe *p);
+void probes_answer(struct session *s, const struct device_probe *p);
+void probes_drop(struct session *s); /* without a word */
+void probes_tick(struct session *s);
+uint64_t probes_wake(const struct session *s);
 
 /* ---- session_audit.c ---- */
 

@@ -132,6 +132,9 @@ void session_take_message(struct session *s, const struct ctl_msg *m)
     case CTL_COUNTERS:
         counters_ask(s, &m->counters);
         break;
+    case CTL_PROBE:
+        probes_ask(s, &m->probe);
+        break;
     case CTL_REDIRECT:
         memcpy(s->redirect, m->redirect, sizeof(s->redirect));
         s->redirect[sizeof(s->redirect) - 1] = '\0';

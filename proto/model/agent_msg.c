@@ -24,6 +24,10 @@ void agent_msg_fini(struct agent_msg *m)
         m->counters.items = NULL;
         m->counters.item_count = 0;
         break;
+    case AGENT_PROBE:
+        blob_unref(m->probe.result.frame);
+        m->probe.result.frame = NULL;
+        break;
     case AGENT_HELLO:
     case AGENT_BEAT:
     case AGENT_AUDIT:
@@ -41,6 +45,10 @@ void ctl_msg_fini(struct ctl_msg *m)
     case CTL_BATCH:
         blob_unref(m->batch.ops);
         m->batch.ops = NULL;
+        break;
+    case CTL_PROBE:
+        blob_unref(m->probe.frame);
+        m->probe.frame = NULL;
         break;
     case CTL_QUERY:
     case CTL_REDIRECT:

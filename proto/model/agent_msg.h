@@ -44,8 +44,9 @@ enum agent_msg_kind {
     AGENT_ACK = 3,
     AGENT_BEAT = 4,
     AGENT_TELEMETRY = 7,
-    AGENT_AUDIT = 20,   /* answers AUDIT */
-    AGENT_COUNTERS = 24 /* answers COUNTERS */
+    AGENT_AUDIT = 20,    /* answers AUDIT */
+    AGENT_COUNTERS = 24, /* answers COUNTERS */
+    AGENT_PROBE = 28     /* answers PROBE */
 };
 
 struct agent_hello {
@@ -153,6 +154,33 @@ struct agent_counters {
     uint64_t rest_packets, rest_bytes; /* … and all other VNIs together */
 };
 
+#define PROBE_FRAME_MIN 14   /* bytes: an Ethernet header */
+#define PROBE_FRAME_MAX 2000 /* what fits a gateway's buffers when it has grown */
+#define PROBES_MAX      16   /* under way on a session */
+#define PROBE_ERROR_MAX 127
+
+enum probe_outcome {
+    PROBE_FORWARDED = 1, /* `frame` would have left by `port` */
+    PROBE_DROPPED = 2,   /* for `reason` */
+    PROBE_KEPT = 3       /* by the node's own control: ARP, BFD, … */
+};
+
+/* What a device's pipeline made of one frame. */
+struct probe_result {
+    enum rc rc; /* RC_NOT_FOUND: such a device takes no probes; else why there is no
+                   outcome now, in `error` */
+    char error[PROBE_ERROR_MAX + 1];
+    uint8_t outcome;                  /* enum probe_outcome; 0 with an error */
+    char reason[DROP_REASON_MAX + 1]; /* as tests/reference names it; else "" */
+    char port[PORT_NAME_MAX + 1];     /* "" where the device does not tell */
+    struct blob *frame;               /* of a forwarded one; else null */
+};
+
+struct agent_probe {
+    uint64_t probe_id;
+    struct probe_result result;
+};
+
 struct agent_msg {
     enum agent_msg_kind kind;
     union {
@@ -163,6 +191,7 @@ struct agent_msg {
         struct agent_audit audit;
         struct telemetry *telemetry;
         struct agent_counters counters;
+        struct agent_probe probe;
     };
 };
 
@@ -172,7 +201,8 @@ enum ctl_msg_kind {
     CTL_BATCH = 3,
     CTL_REDIRECT = 4,
     CTL_AUDIT = 20,
-    CTL_COUNTERS = 24
+    CTL_COUNTERS = 24,
+    CTL_PROBE = 28
 };
 
 struct ctl_assign {
@@ -210,6 +240,15 @@ struct ctl_counters {
     uint32_t from_vni;
 };
 
+/* Take this frame through the pipeline as if a port of the device had received it, and
+ * tell what comes out; that does not leave the device, so no NC can take it for
+ * traffic.  It waits for no BATCH.  More than PROBES_MAX at a time are answered with
+ * RC_FULL. */
+struct ctl_probe {
+    uint64_t probe_id;
+    struct blob *frame; /* from the outer Ethernet header on */
+};
+
 struct ctl_msg {
     enum ctl_msg_kind kind;
     union {
@@ -218,6 +257,7 @@ struct ctl_msg {
         struct ctl_batch batch;
         struct ctl_audit audit;
         struct ctl_counters counters;
+        struct ctl_probe probe;
         char redirect[128]; /* address of the leader */
     };
 };

@@ -38,7 +38,7 @@ static enum rc find_member(const void *bytes, size_t len, uint32_t known,
     return RC_OK;
 }
 
-static enum rc bad(struct err *err, const char *field)
+enum rc agent_wire_bad(struct err *err, const char *field)
 {
     return err_field(err, RC_INVALID, field, "bounds", "%s: outside its bounds", field);
 }
@@ -63,7 +63,7 @@ static void *unpack(const ProtobufCMessageDescriptor *d, const struct wire_field
 }
 
 /* Copies a text of at most `size` - 1 bytes without control characters. */
-static bool take_text(char *to, size_t size, const char *from)
+bool agent_wire_text(char *to, size_t size, const char *from)
 {
     size_t len = strlen(from);
 
@@ -84,18 +84,18 @@ static enum rc take_hello(const Xgw__Agent__V1__Hello *w, struct agent_hello *h,
                           struct err *err)
 {
     memset(h, 0, sizeof(*h));
-    if (!take_text(h->device_id, sizeof(h->device_id), w->device_id) ||
+    if (!agent_wire_text(h->device_id, sizeof(h->device_id), w->device_id) ||
         !h->device_id[0]) {
-        return bad(err, "hello.device_id");
+        return agent_wire_bad(err, "hello.device_id");
     }
     if (w->device_kind == 0 || w->device_kind > UINT8_MAX) {
-        return bad(err, "hello.device_kind");
+        return agent_wire_bad(err, "hello.device_kind");
     }
-    if (!take_text(h->version, sizeof(h->version), w->version)) {
-        return bad(err, "hello.version");
+    if (!agent_wire_text(h->version, sizeof(h->version), w->version)) {
+        return agent_wire_bad(err, "hello.version");
     }
     if (w->n_root != TABLE_COUNT) {
-        return bad(err, "hello.root");
+        return agent_wire_bad(err, "hello.root");
     }
     for (unsigned i = 0; i < TABLE_COUNT; i++) {
         h->root[i].sum = w->root[i]->sum;
@@ -155,7 +155,7 @@ static enum rc take_digests(const Xgw__Agent__V1__Digests *w, struct agent_diges
     struct digests_item *items;
 
     if (w->n_items == 0 || w->n_items > QUERY_MAX) {
-        return bad(err, "digests.items");
+        return agent_wire_bad(err, "digests.items");
     }
     items = calloc(w->n_items, sizeof(*items));
     if (!items) {
@@ -164,11 +164,11 @@ static enum rc take_digests(const Xgw__Agent__V1__Digests *w, struct agent_diges
     for (size_t i = 0; i < w->n_items; i++) {
         if (!take_query_item(w->items[i]->of, &items[i].of)) {
             free(items);
-            return bad(err, "digests.items.of");
+            return agent_wire_bad(err, "digests.items.of");
         }
         if (!take_children(w->items[i], &items[i])) {
             free(items);
-            return bad(err, "digests.items.index");
+            return agent_wire_bad(err, "digests.items.index");
         }
     }
     d->query_id = w->query_id;
@@ -201,10 +201,10 @@ static enum rc take_ack(const Xgw__Agent__V1__Ack *w, struct agent_ack *a,
     struct exception *list = NULL;
 
     if (w->n_exceptions > EXCEPTIONS_MAX) {
-        return bad(err, "ack.exceptions");
+        return agent_wire_bad(err, "ack.exceptions");
     }
     if (w->standing > w->n_exceptions) {
-        return bad(err, "ack.standing");
+        return agent_wire_bad(err, "ack.standing");
     }
     if (w->n_exceptions > 0) {
         list = calloc(w->n_exceptions, sizeof(*list));
@@ -215,7 +215,7 @@ static enum rc take_ack(const Xgw__Agent__V1__Ack *w, struct agent_ack *a,
     for (size_t i = 0; i < w->n_exceptions; i++) {
         if (!take_exception(w->exceptions[i], &list[i])) {
             free(list);
-            return bad(err, "ack.exceptions");
+            return agent_wire_bad(err, "ack.exceptions");
         }
     }
     a->seq = w->seq;
@@ -248,16 +248,17 @@ static const ProtobufCMessageDescriptor *const agent_bodies[] = {
     [AGENT_AUDIT] = &xgw__agent__v1__audit__descriptor,
     [AGENT_TELEMETRY] = &xgw__agent__v1__telemetry__descriptor,
     [AGENT_COUNTERS] = &xgw__agent__v1__counters__descriptor,
+    [AGENT_PROBE] = &xgw__agent__v1__probe__descriptor,
 };
 
 static enum rc take_audit(const Xgw__Agent__V1__Audit *w, struct agent_audit *a,
                           struct err *err)
 {
     if (w->code > RC_BUG) {
-        return bad(err, "audit.code");
+        return agent_wire_bad(err, "audit.code");
     }
     if (w->n_found > TABLE_COUNT) {
-        return bad(err, "audit.found");
+        return agent_wire_bad(err, "audit.found");
     }
     a->audit_id = w->audit_id;
     a->rc = (enum rc)w->code;
@@ -271,18 +272,18 @@ static enum rc take_counters(const Xgw__Agent__V1__Counters *w,
                              struct agent_counters *c, struct err *err)
 {
     if (w->code > RC_BUG) {
-        return bad(err, "counters.code");
+        return agent_wire_bad(err, "counters.code");
     }
     if (w->n_vni > COUNTERS_MAX || w->n_cell != w->n_vni || w->n_packets != w->n_vni ||
         w->n_bytes != w->n_vni || w->next_vni > VNI_MAX) {
-        return bad(err, "counters.vni");
+        return agent_wire_bad(err, "counters.vni");
     }
     for (size_t i = 0; i < w->n_vni; i++) {
         /* What is told next lies behind it, so that asking comes to an end. */
         if (w->vni[i] < VNI_MIN || w->vni[i] > VNI_MAX ||
             (i > 0 && w->vni[i] <= w->vni[i - 1]) ||
             (w->next_vni != 0 && w->vni[i] >= w->next_vni)) {
-            return bad(err, "counters.vni");
+            return agent_wire_bad(err, "counters.vni");
         }
     }
     c->items = w->n_vni > 0 ? calloc(w->n_vni, sizeof(*c->items)) : NULL;
@@ -304,7 +305,8 @@ static enum rc take_counters(const Xgw__Agent__V1__Counters *w,
 
 #define AGENT_MEMBERS                                                                  \
     (1u << AGENT_HELLO | 1u << AGENT_DIGESTS | 1u << AGENT_ACK | 1u << AGENT_BEAT |    \
-     1u << AGENT_AUDIT | 1u << AGENT_TELEMETRY | 1u << AGENT_COUNTERS)
+     1u << AGENT_AUDIT | 1u << AGENT_TELEMETRY | 1u << AGENT_COUNTERS |                \
+     1u << AGENT_PROBE)
 
 enum rc agent_msg_decode(const void *bytes, size_t len, struct agent_msg *ret,
                          struct err *err)
@@ -344,6 +346,9 @@ enum rc agent_msg_decode(const void *bytes, size_t len, struct agent_msg *ret,
     case AGENT_COUNTERS:
         rc = take_counters(body, &m.counters, err);
         break;
+    case AGENT_PROBE:
+        rc = agent_probe_take(body, &m.probe, err);
+        break;
     }
     protobuf_c_message_free_unpacked(body, NULL);
     if (rc == RC_OK) {
@@ -362,14 +367,14 @@ static enum rc take_assign(const struct wire_field *f, struct ctl_assign *a,
     if (!w) {
         return rc;
     }
-    if (!take_text(a->group, sizeof(a->group), w->group)) {
-        rc = bad(err, "assign.group");
+    if (!agent_wire_text(a->group, sizeof(a->group), w->group)) {
+        rc = agent_wire_bad(err, "assign.group");
     } else if (w->beat_ms == 0 || w->beat_ms > BEAT_MS_MAX) {
-        rc = bad(err, "assign.beat_ms");
+        rc = agent_wire_bad(err, "assign.beat_ms");
     } else if (w->telemetry_ms > BEAT_MS_MAX) {
-        rc = bad(err, "assign.telemetry_ms");
+        rc = agent_wire_bad(err, "assign.telemetry_ms");
     } else if (w->config.len > CTL_CONFIG_MAX) {
-        rc = bad(err, "assign.config");
+        rc = agent_wire_bad(err, "assign.config");
     } else if (w->config.len > 0) {
         a->config = blob_copy(w->config.data, w->config.len);
         rc = a->config ? RC_OK : err_set(err, RC_NO_MEMORY, "out of memory");
@@ -393,11 +398,11 @@ static enum rc take_query(const struct wire_field *f, struct ctl_query *q,
         return rc;
     }
     if (w->n_items == 0 || w->n_items > QUERY_MAX) {
-        rc = bad(err, "query.items");
+        rc = agent_wire_bad(err, "query.items");
     }
     for (size_t i = 0; rc == RC_OK && i < w->n_items; i++) {
         if (!take_query_item(w->items[i], &q->items[i])) {
-            rc = bad(err, "query.items");
+            rc = agent_wire_bad(err, "query.items");
         }
     }
     q->query_id = w->query_id;
@@ -430,10 +435,10 @@ static enum rc take_batch(const struct wire_field *in, struct ctl_batch *b,
         }
     }
     if (b->seq == 0) {
-        return bad(err, "batch.seq");
+        return agent_wire_bad(err, "batch.seq");
     }
     if (ops.len > BATCH_MAX_BYTES) {
-        return bad(err, "batch.ops");
+        return agent_wire_bad(err, "batch.ops");
     }
     if (ops.len > 0) {
         b->ops = blob_copy(ops.bytes, ops.len);
@@ -448,11 +453,11 @@ static enum rc take_redirect(const struct wire_field *f, char *to, size_t size,
                              struct err *err)
 {
     if (f->len == 0 || f->len >= size) {
-        return bad(err, "redirect");
+        return agent_wire_bad(err, "redirect");
     }
     for (size_t i = 0; i < f->len; i++) {
         if (f->bytes[i] <= 0x20 || f->bytes[i] >= 0x7f) {
-            return bad(err, "redirect");
+            return agent_wire_bad(err, "redirect");
         }
     }
     memcpy(to, f->bytes, f->len);
@@ -473,7 +478,8 @@ static enum rc take_audit_request(const struct wire_field *f, struct ctl_audit *
     a->audit_id = w->audit_id;
     a->vni = w->vni;
     xgw__agent__v1__audit_request__free_unpacked(w, NULL);
-    return a->vni >= VNI_MIN && a->vni <= VNI_MAX ? RC_OK : bad(err, "audit.vni");
+    return a->vni >= VNI_MIN && a->vni <= VNI_MAX ? RC_OK
+                                                  : agent_wire_bad(err, "audit.vni");
 }
 
 static enum rc take_counters_request(const struct wire_field *f, struct ctl_counters *c,
@@ -491,12 +497,33 @@ static enum rc take_counters_request(const struct wire_field *f, struct ctl_coun
     xgw__agent__v1__counters_request__free_unpacked(w, NULL);
     return c->from_vni >= VNI_MIN && c->from_vni <= VNI_MAX
                ? RC_OK
-               : bad(err, "counters.from_vni");
+               : agent_wire_bad(err, "counters.from_vni");
+}
+
+static enum rc take_probe_request(const struct wire_field *f, struct ctl_probe *p,
+                                  struct err *err)
+{
+    enum rc rc = RC_OK;
+    Xgw__Agent__V1__ProbeRequest *w = unpack(&xgw__agent__v1__probe_request__descriptor,
+                                             f, PROBE_FRAME_MAX + 64, &rc, err);
+
+    if (!w) {
+        return rc;
+    }
+    p->probe_id = w->probe_id;
+    if (w->frame.len < PROBE_FRAME_MIN || w->frame.len > PROBE_FRAME_MAX) {
+        rc = agent_wire_bad(err, "probe.frame");
+    } else {
+        p->frame = blob_copy(w->frame.data, w->frame.len);
+        rc = p->frame ? RC_OK : err_set(err, RC_NO_MEMORY, "out of memory");
+    }
+    xgw__agent__v1__probe_request__free_unpacked(w, NULL);
+    return rc;
 }
 
 #define CTL_MEMBERS                                                                    \
     (1u << CTL_ASSIGN | 1u << CTL_QUERY | 1u << CTL_BATCH | 1u << CTL_REDIRECT |       \
-     1u << CTL_AUDIT | 1u << CTL_COUNTERS)
+     1u << CTL_AUDIT | 1u << CTL_COUNTERS | 1u << CTL_PROBE)
 
 enum rc ctl_msg_decode(const void *bytes, size_t len, struct ctl_msg *ret,
                        struct err *err)
@@ -527,6 +554,9 @@ enum rc ctl_msg_decode(const void *bytes, size_t len, struct ctl_msg *ret,
         break;
     case CTL_COUNTERS:
         rc = take_counters_request(&f, &m.counters, err);
+        break;
+    case CTL_PROBE:
+        rc = take_probe_request(&f, &m.probe, err);
         break;
     }
     if (rc == RC_OK) {

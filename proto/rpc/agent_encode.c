@@ -247,6 +247,23 @@ static enum rc put_counters(const struct agent_counters *c, struct buf *to)
     return rc;
 }
 
+static enum rc put_probe(const struct agent_probe *p, struct buf *to)
+{
+    Xgw__Agent__V1__Probe wire = XGW__AGENT__V1__PROBE__INIT;
+    const struct probe_result *r = &p->result;
+
+    wire.probe_id = p->probe_id;
+    wire.code = (uint32_t)r->rc;
+    wire.error = (char *)r->error;
+    wire.outcome = r->outcome;
+    wire.reason = (char *)r->reason;
+    wire.port = (char *)r->port;
+    if (r->frame) {
+        wire.frame = (ProtobufCBinaryData){ r->frame->len, r->frame->data };
+    }
+    return put_agent(to, XGW__AGENT__V1__AGENT_MESSAGE__M_PROBE, &wire);
+}
+
 enum rc agent_msg_encode(const struct agent_msg *m, struct buf *to)
 {
     switch (m->kind) {
@@ -264,6 +281,8 @@ enum rc agent_msg_encode(const struct agent_msg *m, struct buf *to)
         return agent_telemetry_encode(m->telemetry, to);
     case AGENT_COUNTERS:
         return put_counters(&m->counters, to);
+    case AGENT_PROBE:
+        return put_probe(&m->probe, to);
     }
     return RC_BUG;
 }
@@ -353,6 +372,15 @@ static enum rc put_counters_request(const struct ctl_counters *c, struct buf *to
     return put_ctl(to, XGW__AGENT__V1__CONTROLLER_MESSAGE__M_COUNTERS, &wire);
 }
 
+static enum rc put_probe_request(const struct ctl_probe *p, struct buf *to)
+{
+    Xgw__Agent__V1__ProbeRequest wire = XGW__AGENT__V1__PROBE_REQUEST__INIT;
+
+    wire.probe_id = p->probe_id;
+    wire.frame = (ProtobufCBinaryData){ p->frame->len, p->frame->data };
+    return put_ctl(to, XGW__AGENT__V1__CONTROLLER_MESSAGE__M_PROBE, &wire);
+}
+
 enum rc ctl_msg_encode(const struct ctl_msg *m, struct buf *to, struct blob **ret_tail)
 {
     *ret_tail = NULL;
@@ -373,6 +401,8 @@ enum rc ctl_msg_encode(const struct ctl_msg *m, struct buf *to, struct blob **re
         return put_audit_request(&m->audit, to);
     case CTL_COUNTERS:
         return put_counters_request(&m->counters, to);
+    case CTL_PROBE:
+        return put_probe_request(&m->probe, to);
     }
     return RC_BUG;
 }

@@ -228,6 +228,9 @@ static void carry_out(struct sim_agent *a, struct session_out *out)
         break;
     case SESSION_COUNTERS: /* nobody asks in here */
         break;
+    case SESSION_PROBE:
+        a->driver->cls->probe(a->driver, out->probe.id, out->probe.frame);
+        break;
     case SESSION_LOG:
         if (s->config.is_verbose) {
             printf("%9.3f %s: %s %s\n", (double)s->now_ms / 1e3, a->name,
@@ -297,12 +300,18 @@ static void on_totals(void *ctx, const struct device_totals *totals)
     feed(ctx, &(struct session_in){ .kind = SESSION_DEVICE_TOTALS, .totals = totals });
 }
 
+static void on_probe(void *ctx, const struct device_probe *probe)
+{
+    feed(ctx, &(struct session_in){ .kind = SESSION_DEVICE_PROBE, .probe = probe });
+}
+
 static const struct driver_events events = { .up = on_up,
                                              .down = on_down,
                                              .done = on_done,
                                              .rows = on_rows,
                                              .read_end = on_read_end,
-                                             .totals = on_totals };
+                                             .totals = on_totals,
+                                             .probe = on_probe };
 
 static void observe(void *ctx, const struct driver_write *w,
                     const struct change_list *changes)

@@ -252,9 +252,12 @@ static struct blob *batch_of(uint32_t first, uint32_t count)
 
 START_TEST(many_entries_go_there_and_come_back)
 {
-    static const struct driver_events events = { on_up,   on_down,     on_done,
-                                                 on_rows, on_read_end, on_totals,
-                                                 NULL };
+    static const struct driver_events events = { .up = on_up,
+                                                 .down = on_down,
+                                                 .done = on_done,
+                                                 .rows = on_rows,
+                                                 .read_end = on_read_end,
+                                                 .totals = on_totals };
     uint32_t count = getenv("ENTRIES") ? (uint32_t)atol(getenv("ENTRIES")) : 200000;
     struct driver_rig *rig = rig_new();
     struct seen s = { .rows = table_set_new() };

@@ -182,9 +182,13 @@ static void on_counters(void *ctx, const struct device_counters *c)
     }
 }
 
-static const struct driver_events events = { on_up,      on_down,     on_done,
-                                             on_rows,    on_read_end, on_totals,
-                                             on_counters };
+static const struct driver_events events = { .up = on_up,
+                                             .down = on_down,
+                                             .done = on_done,
+                                             .rows = on_rows,
+                                             .read_end = on_read_end,
+                                             .totals = on_totals,
+                                             .counters = on_counters };
 
 static void bench_open(struct bench *b)
 {

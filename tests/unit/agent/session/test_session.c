@@ -13,10 +13,13 @@ struct rig {
     uint64_t now_ms;
     unsigned count[SESSION_LOG + 1];
     struct telemetry telemetry;
-    unsigned sent[AGENT_COUNTERS + 1];
+    unsigned sent[AGENT_PROBE + 1];
     uint64_t counters_id;           /* of the last question to the device */
     struct agent_counters counters; /* the last answer; its items: */
     struct vni_counter counted[4];
+    uint64_t probe_ids[PROBES_MAX]; /* the device's, as they were asked */
+    struct agent_probe probe;       /* the last answer, without its frame … */
+    uint32_t probe_frame;           /* … of so many bytes */
     struct session_out dial;
     struct agent_hello hello;
     struct agent_ack ack;
@@ -52,6 +55,10 @@ static void note_send(struct rig *r, const struct agent_msg *m)
         for (uint32_t i = 0; i < m->counters.item_count; i++) {
             r->counted[i] = m->counters.items[i];
         }
+    } else if (m->kind == AGENT_PROBE) {
+        r->probe = m->probe;
+        r->probe_frame = m->probe.result.frame ? m->probe.result.frame->len : 0;
+        r->probe.result.frame = NULL;
     }
 }
 
@@ -84,6 +91,10 @@ static void drain(struct rig *r)
         case SESSION_COUNTERS:
             r->counters_id = out.counters.id;
             ck_assert_uint_eq(out.counters.from_vni, 5);
+            break;
+        case SESSION_PROBE:
+            ck_assert_uint_eq(out.probe.frame->len, 60);
+            r->probe_ids[(r->count[SESSION_PROBE] - 1) % PROBES_MAX] = out.probe.id;
             break;
         case SESSION_LOG:
             snprintf(r->log, sizeof(r->log), "%s %s", out.log.event, out.log.text);
@@ -995,6 +1006,91 @@ START_TEST(counters_that_the_device_does_not_tell_are_told_to_be_late_or_not_at_
 }
 END_TEST
 
+static void ask_probe(struct rig *r, uint64_t probe_id)
+{
+    struct ctl_msg m = { .kind = CTL_PROBE, .probe = { probe_id, blob_new(60) } };
+
+    feed(r, &(struct session_in){ .kind = SESSION_LINK_MSG, .ctl = &m });
+    ctl_msg_fini(&m);
+}
+
+static void answer_probe(struct rig *r, uint64_t id, const struct probe_result *result)
+{
+    struct device_probe p = { id, result };
+
+    feed(r, &(struct session_in){ .kind = SESSION_DEVICE_PROBE, .probe = &p });
+}
+
+START_TEST(probes_are_answered_each_by_its_own_id_and_once)
+{
+    struct probe_result forwarded = { .outcome = PROBE_FORWARDED,
+                                      .port = "up0",
+                                      .frame = blob_new(64) };
+    struct probe_result dropped = { .outcome = PROBE_DROPPED, .reason = "route_miss" };
+    struct rig r;
+
+    start(&r);
+    ask_probe(&r, 70);
+    ask_probe(&r, 71);
+    answer_probe(&r, r.probe_ids[1], &dropped);
+    ck_assert_uint_eq(r.probe.probe_id, 71);
+    ck_assert_str_eq(r.probe.result.reason, "route_miss");
+    answer_probe(&r, r.probe_ids[0], &forwarded);
+    ck_assert_uint_eq(r.probe.probe_id, 70);
+    ck_assert_str_eq(r.probe.result.port, "up0");
+    ck_assert_uint_eq(r.probe_frame, 64);
+    answer_probe(&r, r.probe_ids[0], &forwarded);
+    answer_probe(&r, 0, &forwarded);
+    ck_assert_uint_eq(r.sent[AGENT_PROBE], 2);
+    blob_unref(forwarded.frame);
+    rig_fini(&r);
+}
+END_TEST
+
+START_TEST(more_probes_than_may_be_under_way_are_refused_and_late_ones_said_to_be)
+{
+    struct probe_result kept = { .outcome = PROBE_KEPT };
+    struct rig r;
+
+    start(&r);
+    for (uint64_t i = 0; i < PROBES_MAX; i++) {
+        ask_probe(&r, 100 + i);
+    }
+    ck_assert_uint_eq(r.sent[AGENT_PROBE], 0);
+    ask_probe(&r, 200);
+    ck_assert_uint_eq(r.sent[AGENT_PROBE], 1);
+    ck_assert_uint_eq(r.probe.probe_id, 200);
+    ck_assert_int_eq(r.probe.result.rc, RC_FULL);
+    ck_assert_str_ne(r.probe.result.error, "");
+    answer_probe(&r, r.probe_ids[3], &kept);
+    ask_probe(&r, 201); /* in the place that became free */
+    ck_assert_uint_eq(r.sent[AGENT_PROBE], 2);
+    ck_assert_uint_le(session_next_wake(r.session), r.now_ms + 1000);
+    tick_at(&r, r.now_ms + 1000);
+    ck_assert_uint_eq(r.sent[AGENT_PROBE], 2 + PROBES_MAX);
+    ck_assert_int_eq(r.probe.result.rc, RC_TIMEOUT);
+    answer_probe(&r, r.probe_ids[5], &kept);
+    ck_assert_uint_eq(r.sent[AGENT_PROBE], 2 + PROBES_MAX);
+    rig_fini(&r);
+}
+END_TEST
+
+START_TEST(probes_of_a_device_that_went_away_are_forgotten_with_the_conversation)
+{
+    struct probe_result kept = { .outcome = PROBE_KEPT };
+    struct rig r;
+
+    start(&r);
+    ask_probe(&r, 70);
+    feed(&r, &(struct session_in){ .kind = SESSION_DEVICE_DOWN });
+    answer_probe(&r, r.probe_ids[0], &kept);
+    ask_probe(&r, 71); /* before the ASSIGN that begins the next one */
+    ck_assert_uint_eq(r.count[SESSION_PROBE], 1);
+    ck_assert_uint_eq(r.sent[AGENT_PROBE], 0);
+    rig_fini(&r);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("session");
@@ -1022,6 +1118,11 @@ int main(void)
     tcase_add_test(tc, counters_are_told_as_the_device_tells_them_and_once);
     tcase_add_test(
         tc, counters_that_the_device_does_not_tell_are_told_to_be_late_or_not_at_all);
+    tcase_add_test(tc, probes_are_answered_each_by_its_own_id_and_once);
+    tcase_add_test(
+        tc, more_probes_than_may_be_under_way_are_refused_and_late_ones_said_to_be);
+    tcase_add_test(
+        tc, probes_of_a_device_that_went_away_are_forgotten_with_the_conversation);
     tcase_add_test(tc, beats_come_as_often_as_was_said_and_carry_the_last_totals);
     tcase_add_test(tc, counters_become_rates_each_second);
     tcase_add_test(

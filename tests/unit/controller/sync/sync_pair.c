@@ -172,6 +172,7 @@ static void carry_out(struct pair *p, struct session_out *out)
         p->driver->cls->poll_totals(p->driver);
         break;
     case SESSION_COUNTERS: /* nobody asks in here */
+    case SESSION_PROBE:
         break;
     case SESSION_LOG:
         snprintf(p->last_log, sizeof(p->last_log), "%s %s", out->log.event,
@@ -255,6 +256,7 @@ static void hear(struct pair *p, const struct agent_msg *m)
     case AGENT_AUDIT:
     case AGENT_TELEMETRY:
     case AGENT_COUNTERS:
+    case AGENT_PROBE:
         break;
     }
     if (rc != RC_OK) {

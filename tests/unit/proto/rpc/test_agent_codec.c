@@ -13,6 +13,7 @@ static const char *const ctl_wire[] = {
     "220d31302e302e302e313a37303030",
     "a2010408031064",
     "c2010408031064",
+    "e201120809120e000102030405060708090a0b0800",
 };
 static const char *const agent_wire[] = {
     ("0a5a0a0467772d311001180421887766554433221128ac023001380141030000000000"
@@ -27,13 +28,14 @@ static const char *const agent_wire[] = {
     ("3a4409010000000000000010e80718ac02221e0a08706f72742f757030120672785f6270"
      "73180220e80728f40330053807220a12046469736b180328082a070a036d74751002"),
     "c20123080310051a0564ffffff07220407ffbf012a0301ac0232064080e497d012400948e807",
+    "e201190809200132037570303a0e000102030405060708090a0b0800",
 };
 /* Their kinds, in order. */
-static const int ctl_kinds[] = { CTL_ASSIGN,   CTL_QUERY, CTL_BATCH,
-                                 CTL_REDIRECT, CTL_AUDIT, CTL_COUNTERS };
-static const int agent_kinds[] = { AGENT_HELLO,   AGENT_DIGESTS, AGENT_ACK,
-                                   AGENT_BEAT,    AGENT_AUDIT,   AGENT_TELEMETRY,
-                                   AGENT_COUNTERS };
+static const int ctl_kinds[] = { CTL_ASSIGN, CTL_QUERY,    CTL_BATCH, CTL_REDIRECT,
+                                 CTL_AUDIT,  CTL_COUNTERS, CTL_PROBE };
+static const int agent_kinds[] = { AGENT_HELLO,    AGENT_DIGESTS, AGENT_ACK,
+                                   AGENT_BEAT,     AGENT_AUDIT,   AGENT_TELEMETRY,
+                                   AGENT_COUNTERS, AGENT_PROBE };
 
 static size_t from_hex(const char *hex, uint8_t *to)
 {
@@ -47,6 +49,8 @@ static size_t from_hex(const char *hex, uint8_t *to)
     }
     return n;
 }
+
+static const uint8_t probe_frame[14] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 8, 0 };
 
 static void make_ctl(int kind, struct ctl_msg *m)
 {
@@ -82,6 +86,9 @@ static void make_ctl(int kind, struct ctl_msg *m)
         break;
     case CTL_COUNTERS:
         m->counters = (struct ctl_counters){ .ask_id = 3, .from_vni = 100 };
+        break;
+    case CTL_PROBE:
+        m->probe = (struct ctl_probe){ 9, blob_copy(probe_frame, 14) };
         break;
     }
 }
@@ -158,6 +165,14 @@ static void make_agent(int kind, struct agent_msg *m)
         m->counters.items[0] = (struct vni_counter){ 100, 7, 1, 64 };
         m->counters.items[1] =
             (struct vni_counter){ VNI_MAX, 24575, 300, UINT64_C(5000000000) };
+        break;
+    case AGENT_PROBE:
+        m->probe = (struct agent_probe){
+            9,
+            { .outcome = PROBE_FORWARDED,
+              .port = "up0",
+              .frame = blob_copy(probe_frame, 14) },
+        };
         break;
     }
 }
@@ -257,6 +272,15 @@ static const struct {
       "counters.vni" }, /* next is not behind */
     { "c201053880808008", true, "counters.vni" },
     { "c2010c1a01002201012a0100320100", true, "counters.vni" },
+    { "e201052001320178", true, "probe.outcome" },         /* forwarded: no frame */
+    { "e201022002", true, "probe.outcome" },               /* dropped: no reason */
+    { "e2010720022a03612062", true, "probe.reason" },      /* "a b" */
+    { "e201022004", true, "probe.outcome" },               /* 4 */
+    { "e20109100620022a036d7475", true, "probe.outcome" }, /* and an error */
+    { "e20102101a", true, "probe.outcome" },               /* code 26 */
+    { "e2010720032a036d7475", true, "probe.outcome" },     /* kept, for a reason */
+    { "e201052003320107", true, "probe.port" },
+    { "e2010510061a0101", true, "probe.error" },
     { "0a00", false, "assign.beat_ms" },
     { "1200", false, "query.items" },
     { "120412020807", false, "query.items" },         /* table 7 */
@@ -271,6 +295,7 @@ static const struct {
     { "22022020", false, "redirect" },
     { "a20100", false, "audit.vni" },
     { "c20100", false, "counters.from_vni" },
+    { "e2010708091203616263", false, "probe.frame" }, /* no Ethernet header */
 };
 
 START_TEST(damage_and_numbers_out_of_bounds_are_refused_with_the_field)
