@@ -1,8 +1,4 @@
-#include "agent/driver/driver_gateway.h"
-
-#include "proto/api/gateway.pb-c.h"
-#include "proto/rpc/rpc_client.h"
-#include "proto/rpc/rpc_pb.h"
+#include "agent/driver/driver_gateway_impl.h"
 
 #include <event2/event.h>
 #include <stdio.h>
@@ -16,18 +12,6 @@
 #define FIELD_WRITE     2  /* ControlRequest.write */
 #define FIELD_OPS       15 /* Write.ops */
 #define FIELD_READ_ROWS 15 /* ReadReply.rows */
-
-struct gateway {
-    struct driver driver;
-    struct rpc_channel *channel;
-    struct event *redial;
-    struct rpc_call *control; /* null while there is none */
-    struct reading *readings;
-    struct rpc_call *counting;
-    struct rpc_arena arena;
-    bool is_up; /* `up` was told, `down` not yet */
-    bool is_closing;
-};
 
 /* One read-back under way. */
 struct reading {
@@ -458,7 +442,7 @@ static void free_later(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     (void)what;
-    if (g->control || g->readings || g->counting) {
+    if (g->control || g->readings || g->counting || g->probe_count > 0) {
         struct timeval pause = { 0, 1000 };
 
         event_add(g->redial, &pause);
@@ -488,6 +472,7 @@ static const struct driver_class gateway_class = {
     .configure = gateway_configure,
     .read = gateway_read,
     .poll_totals = gateway_poll_totals,
+    .probe = gateway_probe,
     .close = gateway_close,
 };
 

@@ -238,10 +238,13 @@ void memory_probe(const struct memory_probe_view *view, const struct blob *frame
     uint8_t bytes[VXLAN_PACKET_MAX];
 
     memset(ret, 0, sizeof(*ret));
-    ret->outcome = PROBE_DROPPED;
     if (!view->is_ready || !view->config) {
-        drop(&w, "not_ready");
-    } else if (vxlan_packet_parse(frame->data, frame->len, &in, NULL)) {
+        ret->rc = RC_UNREACHABLE;
+        snprintf(ret->error, sizeof(ret->error), "not ready: nothing is forwarded yet");
+        return;
+    }
+    ret->outcome = PROBE_DROPPED;
+    if (vxlan_packet_parse(frame->data, frame->len, &in, NULL)) {
         drop(&w, "inner_not_ip");
     } else {
         w.out = in;

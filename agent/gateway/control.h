@@ -10,6 +10,7 @@
 #include "agent/gateway/device.h"
 #include "agent/gateway/neigh.h"
 #include "agent/gateway/ports.h"
+#include "agent/gateway/probe_port.h"
 #include "agent/gateway/worker.h"
 #include "proto/rpc/rpc_server.h"
 
@@ -27,7 +28,8 @@ struct control_config {
     struct fib_reader *readers; /* one a worker, in order */
     unsigned worker_count;
     struct rte_ring *from_workers;
-    int wake_fd; /* eventfd: from_workers is no longer empty */
+    int wake_fd;               /* eventfd: from_workers is no longer empty */
+    struct probe_port *probes; /* worker 0 reads it */
     const struct fib_limits *limits;
     bool use_taps; /* hand BGP, BFD, ICMP to the kernel through a tap per port */
 };

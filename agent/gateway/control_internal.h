@@ -1,5 +1,6 @@
 /* control_internal - shared by the files of control: control.c (life, ARP/ND, taps),
- * control_write.c (the one writer), control_read.c (status, counters, read-back). */
+ * control_write.c (the one writer), control_read.c (status, counters, read-back),
+ * control_probe.c. */
 #pragma once
 
 #include "agent/gateway/control.h"
@@ -29,6 +30,7 @@ struct control {
     struct tap *taps[PORTS_MAX];
     struct retired *retired;
     struct top top;
+    struct probing *probings;
     uint64_t started_ms;
 };
 
@@ -53,6 +55,9 @@ void control_reclaim(struct control *c);
 /* Registers the methods. */
 enum rc control_write_register(struct control *c, struct err *err);
 enum rc control_read_register(struct control *c, struct err *err);
+enum rc control_probe_register(struct control *c, struct err *err);
+/* Forgets probes under way. */
+void control_probe_fini(struct control *c);
 
 void control_fill_status(const struct control *c, Xgw__Gateway__V1__Status *status,
                          uint64_t entries[TABLE_COUNT], uint64_t capacity[TABLE_COUNT]);

@@ -26,6 +26,7 @@ struct gateway {
     struct fib_reader *readers;
     struct flow_sample *samples; /* --pipeline x86: one a worker */
     struct rte_ring *local;
+    struct probe_port probes;
     int wake_fd;
     struct program program;
     struct control *control;
@@ -111,6 +112,9 @@ static enum rc start_workers(struct gateway *g, struct err *err)
         return err_set(err, RC_NO_MEMORY, "no memory for %u workers",
                        g->options.workers);
     }
+    if (probe_port_init(&g->probes, &g->ports, err) != RC_OK) {
+        return err->code;
+    }
     for (unsigned i = 0; i < g->options.workers; i++) {
         struct worker_config config = {
             .pipeline = is_h(g) ? &worker_pipeline_h : &worker_pipeline_x86,
@@ -118,6 +122,7 @@ static enum rc start_workers(struct gateway *g, struct err *err)
             .tables = g->tables,
             .h_worker = is_h(g) ? &g->tables->workers[i] : NULL,
             .ports = &g->ports,
+            .probes = i == 0 ? &g->probes : NULL,
             .to_control = g->local,
             .wake_fd = g->wake_fd,
             .reader = &g->readers[i],
@@ -154,6 +159,7 @@ static enum rc start_control(struct gateway *g, struct err *err)
         .worker_count = g->options.workers,
         .from_workers = g->local,
         .wake_fd = g->wake_fd,
+        .probes = &g->probes,
         .limits = &g->limits,
         .use_taps = g->options.taps,
     };
@@ -215,6 +221,7 @@ static void stop(struct gateway *g)
     rpc_loop_free(g->program.rpc);
     control_free(g->control);
     hcontrol_free(g->hcontrol);
+    probe_port_fini(&g->probes);
     ports_stop(&g->ports);
     rte_ring_free(g->local);
     if (!is_h(g)) {

@@ -1,5 +1,7 @@
 #include "agent/gateway/worker.h"
 
+#define PROBE_BURST 8 /* a turn */
+
 #include <limits.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -26,6 +28,7 @@ void worker_init(struct worker *w, const struct worker_config *config)
         w->port_of[i] = i;
     }
     fwd_worker_init(&w->fwd, share(config->icmp_rate, config->workers), FWD_ICMP_BURST);
+    fwd_worker_init(&w->probed, 0, 0);
     for (unsigned i = 0; i < ports->count; i++) {
         /* A port with one queue is polled by one worker. */
         bool has_own = ports->at[i].rx_queues > index;
@@ -209,11 +212,46 @@ static unsigned poll_queue(struct worker *w, const struct worker_queue *q)
     n = take(w, m, received, q->port, packets);
     restock(w);
     answers.room = w->answer_stock;
-    w->config.pipeline->burst(w, packets, n, &answers);
+    w->config.pipeline->burst(w, &w->fwd, packets, n, &answers);
     dispatch(w, m, packets, n);
     send_answers(w, &answers);
     flush(w);
     return received;
+}
+
+/* What comes out goes back to where it came from, never to a port. */
+static void probe(struct worker *w, struct probe_frame *f)
+{
+    struct fwd_answers none = { NULL, 0, 0 };
+    struct fwd_packet packet;
+
+    if (take(w, &f->frame, 1, f->port, &packet) == 0) {
+        packet.verdict = FWD_DROP; /* and the frame is gone */
+        packet.reason = DROP_NO_BUFFER;
+        f->frame = NULL;
+    } else {
+        w->config.pipeline->burst(w, &w->probed, &packet, 1, &none);
+    }
+    f->verdict = packet.verdict;
+    f->reason = packet.reason;
+    if (packet.verdict == FWD_FORWARD) {
+        resize(f->frame, &packet);
+        f->port = w->port_of[packet.uplink];
+    } else {
+        rte_pktmbuf_free(f->frame);
+        f->frame = NULL;
+    }
+    probe_port_give(w->config.probes, f);
+}
+
+static void take_probes(struct worker *w)
+{
+    struct probe_frame *probes[PROBE_BURST];
+    unsigned n = probe_port_take(w->config.probes, probes, PROBE_BURST);
+
+    for (unsigned i = 0; i < n; i++) {
+        probe(w, probes[i]);
+    }
 }
 
 /* Sequentially consistent: the loads of this turn's pointers must not pass it, or the
@@ -230,6 +268,9 @@ unsigned worker_turn(struct worker *w)
     turns_add(w, 2);
     for (unsigned i = 0; i < w->queue_count; i++) {
         received += poll_queue(w, &w->queues[i]);
+    }
+    if (w->config.probes) {
+        take_probes(w);
     }
     w->config.pipeline->quiescent(w);
     return received;

@@ -16,6 +16,7 @@
 #include "agent/fwd/fwd.h"
 #include "agent/gateway/device.h"
 #include "agent/gateway/ports.h"
+#include "agent/gateway/probe_port.h"
 
 struct hswitch;
 struct hworker;
@@ -39,9 +40,11 @@ struct worker_tx {
 
 /* What a worker does between receiving and sending, one of these a pipeline. */
 struct worker_pipeline {
-    /* Verdicts for packets[0..n); fills w->port_of for the uplinks they name. */
-    void (*burst)(struct worker *w, struct fwd_packet packets[], unsigned n,
-                  struct fwd_answers *answers);
+    /* Verdicts for packets[0..n); fills w->port_of for the uplinks they name.  x86
+     * counts in `count`; XGW-H counts, as a chip does, where its tables say, and probes
+     * like any packet. */
+    void (*burst)(struct worker *w, struct fwd_worker *count,
+                  struct fwd_packet packets[], unsigned n, struct fwd_answers *answers);
     bool (*is_ready)(const struct worker *w);
     /* Of the tables' reader: awake, after a turn, before a sleep. */
     void (*online)(struct worker *w);
@@ -57,6 +60,7 @@ struct worker_config {
     const struct hswitch *tables; /* h */
     struct hworker *h_worker;     /* h: this worker's in tables->workers */
     struct ports *ports;
+    struct probe_port *probes;   /* read as one more port; null: another worker does */
     struct rte_ring *to_control; /* frames that were LOCAL; port in mbuf->port */
     int wake_fd;                 /* eventfd: the ring is no longer empty */
     struct fib_reader *reader;   /* x86: one of an array that the control thread sums */
@@ -82,6 +86,7 @@ struct worker {
     struct worker_tx tx[PORTS_MAX];
     uint16_t port_of[FWD_UPLINK_MAX]; /* by the uplink that a packet leaves by */
     unsigned idle_turns;
+    struct fwd_worker probed; /* what probes counted: nobody reads it */
 
     /* read by others */
     struct fwd_worker fwd;

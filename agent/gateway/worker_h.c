@@ -2,9 +2,10 @@
 #include "agent/fwdh/fwdh.h"
 #include "agent/gateway/worker.h"
 
-static void burst(struct worker *w, struct fwd_packet packets[], unsigned n,
-                  struct fwd_answers *answers)
+static void burst(struct worker *w, struct fwd_worker *count,
+                  struct fwd_packet packets[], unsigned n, struct fwd_answers *answers)
 {
+    (void)count;
     answers->count = 0; /* a chip answers nobody */
     fwdh_burst(w->config.tables, w->config.h_worker, worker_now_ns(w), packets, n);
 }

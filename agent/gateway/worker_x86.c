@@ -1,8 +1,8 @@
 /* worker_x86 - XGW-x86 on a worker: agent/fwd over the device's fib. */
 #include "agent/gateway/worker.h"
 
-static void burst(struct worker *w, struct fwd_packet packets[], unsigned n,
-                  struct fwd_answers *answers)
+static void burst(struct worker *w, struct fwd_worker *count,
+                  struct fwd_packet packets[], unsigned n, struct fwd_answers *answers)
 {
     const struct device *d = w->config.device;
     struct fwd_view view = {
@@ -11,10 +11,10 @@ static void burst(struct worker *w, struct fwd_packet packets[], unsigned n,
         .fib = d->fib,
     };
 
-    if (view.is_ready && w->config.sample) { /* as they arrived */
+    if (view.is_ready && w->config.sample && count == &w->fwd) { /* as they arrived */
         flow_sample_burst(w->config.sample, view.config, packets, n);
     }
-    fwd_burst(&view, &w->fwd, worker_now_ns(w), packets, n, answers);
+    fwd_burst(&view, count, worker_now_ns(w), packets, n, answers);
     for (unsigned i = 0; view.config && i < view.config->uplink_count; i++) {
         w->port_of[i] = view.config->uplink[i].port;
     }

@@ -4,6 +4,7 @@
 
 #include "proto/model/object.h"
 #include "proto/model/table_set.h"
+#include "proto/model/vxlan_packet.h"
 
 static driver_rig_new make_rig;
 
@@ -12,6 +13,9 @@ struct seen {
     unsigned ups, downs, dones, read_ends, totals;
     unsigned tables; /* of the last totals, those that hold something */
     unsigned want_ups, want_dones, want_read_ends, want_totals;
+    unsigned probes, want_probes;
+    uint64_t probe_ids[4];
+    struct probe_result probe[4]; /* without frames */
     struct device_state state;
     uint64_t done_ids[32];
     enum rc done_rcs[32];
@@ -90,6 +94,17 @@ static void on_totals(void *ctx, const struct device_totals *totals)
     }
 }
 
+static void on_probe(void *ctx, const struct device_probe *probe)
+{
+    struct seen *s = ctx;
+
+    ck_assert(!s->is_inside);
+    ck_assert_uint_lt(s->probes, ARRAY_LEN(s->probe));
+    s->probe_ids[s->probes] = probe->id;
+    s->probe[s->probes] = *probe->result;
+    s->probe[s->probes++].frame = NULL;
+}
+
 static const struct driver_events events = {
     .up = on_up,
     .down = on_down,
@@ -97,6 +112,7 @@ static const struct driver_events events = {
     .rows = on_rows,
     .read_end = on_read_end,
     .totals = on_totals,
+    .probe = on_probe,
 };
 
 static bool has_all(void *arg)
@@ -104,7 +120,8 @@ static bool has_all(void *arg)
     const struct seen *s = arg;
 
     return s->ups >= s->want_ups && s->dones >= s->want_dones &&
-           s->read_ends >= s->want_read_ends && s->totals >= s->want_totals;
+           s->read_ends >= s->want_read_ends && s->totals >= s->want_totals &&
+           s->probes >= s->want_probes;
 }
 
 static void wait_for(struct bench *b)
@@ -413,6 +430,58 @@ START_TEST(totals_come_when_asked_for)
 }
 END_TEST
 
+static void do_probe(struct bench *b, uint64_t id, uint32_t to)
+{
+    struct vxlan_packet p = { .outer_src = ip_v4(0xc0000301),
+                              .outer_dst = ip_v4(to),
+                              .outer_ttl = 64,
+                              .outer_sport = 50000,
+                              .vni = 100,
+                              .src = ip_v4(0x0a000001),
+                              .dst = ip_v4(0x0a000002),
+                              .ttl = 64 };
+    uint8_t bytes[VXLAN_PACKET_MAX];
+    struct blob *frame = blob_copy(bytes, vxlan_packet_build(&p, bytes));
+
+    b->seen.is_inside = true;
+    b->driver->cls->probe(b->driver, id, frame);
+    b->seen.is_inside = false;
+    blob_unref(frame);
+    b->seen.want_probes++;
+}
+
+START_TEST(a_probe_is_answered_with_what_the_pipeline_says_once_it_is_ready)
+{
+    struct bench b = bench_new();
+
+    if (!b.rig->takes_probes) {
+        b.rig->free(b.rig);
+        return;
+    }
+    open_driver(&b);
+    do_probe(&b, 70, 0xc0000202);
+    wait_for(&b);
+    ck_assert_int_eq(b.seen.probe[0].rc, RC_UNREACHABLE);
+    ck_assert_str_ne(b.seen.probe[0].error, "");
+    do_configure(&b, 9, 3);
+    do_write(&b,
+             (struct driver_write){ .id = 1, .term = 3, .ready = true, .ops = NULL });
+    wait_for(&b);
+    do_probe(&b, 71, 0xc0000202); /* nobody may send to it */
+    wait_for(&b);
+    do_probe(&b, 72, 0xc0000203); /* that is not the device */
+    wait_for(&b);
+    for (unsigned i = 0; i < 3; i++) {
+        ck_assert_uint_eq(b.seen.probe_ids[i], 70 + i);
+    }
+    ck_assert_int_eq(b.seen.probe[1].rc, RC_OK);
+    ck_assert_uint_eq(b.seen.probe[1].outcome, PROBE_DROPPED);
+    ck_assert_str_eq(b.seen.probe[1].reason, "source_check");
+    ck_assert_str_eq(b.seen.probe[2].reason, "not_our_address");
+    bench_end(&b);
+}
+END_TEST
+
 void driver_suite(TCase *tc, driver_rig_new rig_new)
 {
     make_rig = rig_new;
@@ -424,4 +493,6 @@ void driver_suite(TCase *tc, driver_rig_new rig_new)
     tcase_add_test(tc, a_restarted_device_is_new_empty_and_not_ready);
     tcase_add_test(tc, a_configuration_is_known_by_its_digest);
     tcase_add_test(tc, totals_come_when_asked_for);
+    tcase_add_test(tc,
+                   a_probe_is_answered_with_what_the_pipeline_says_once_it_is_ready);
 }

@@ -18,6 +18,7 @@ struct driver_rig {
     bool (*pump)(struct driver_rig *rig, bool (*is_done)(void *arg), void *arg);
     void (*restart_device)(struct driver_rig *rig); /* its tables are lost */
     void (*free)(struct driver_rig *rig);
+    bool takes_probes; /* what stands behind the driver forwards packets */
 };
 
 /* Gives a rig with an empty device that nobody wrote to. */

@@ -123,7 +123,11 @@ static struct driver_rig *rig_new(void)
     struct gateway_rig *rig = calloc(1, sizeof(*rig));
     struct err err = { 0 };
 
-    rig->base = (struct driver_rig){ NULL, rig_make, rig_pump, rig_restart, rig_free };
+    rig->base = (struct driver_rig){ .make = rig_make,
+                                     .pump = rig_pump,
+                                     .restart_device = rig_restart,
+                                     .free = rig_free,
+                                     .takes_probes = true };
     strcpy(rig->dir, "/tmp/xgw-driver-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(rig->dir));
     snprintf(rig->address, sizeof(rig->address), "unix:%s/gateway.sock", rig->dir);

@@ -47,7 +47,11 @@ static struct driver_rig *rig_new(void)
 {
     struct memory_rig *rig = calloc(1, sizeof(*rig));
 
-    rig->base = (struct driver_rig){ NULL, rig_make, rig_pump, rig_restart, rig_free };
+    rig->base = (struct driver_rig){ .make = rig_make,
+                                     .pump = rig_pump,
+                                     .restart_device = rig_restart,
+                                     .free = rig_free,
+                                     .takes_probes = true };
     rig->device = memory_device_new(
         &(struct memory_device_config){ .boot_id = 1, .work_ms = 2, .answer_ms = 3 });
     return &rig->base;

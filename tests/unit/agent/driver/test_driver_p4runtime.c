@@ -68,8 +68,10 @@ static struct driver_rig *suite_new(void)
 {
     struct suite_rig *r = calloc(1, sizeof(*r));
 
-    r->base =
-        (struct driver_rig){ NULL, suite_make, suite_pump, suite_restart, suite_free };
+    r->base = (struct driver_rig){ .make = suite_make,
+                                   .pump = suite_pump,
+                                   .restart_device = suite_restart,
+                                   .free = suite_free };
     rig_init(&r->rig);
     return &r->base;
 }

@@ -3,6 +3,7 @@
 #include "agent/gateway/top.h"
 #include "agent/gateway/worker.h"
 
+#include <event2/event.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@ static struct ports ports;
 static struct rte_ring *wire_in;
 static struct rte_ring *wire_out;
 static struct rte_ring *to_control;
+static struct probe_port probes;
 
 struct rig {
     struct device device;
@@ -64,6 +66,7 @@ static void start_dpdk(void)
     must(ports.pool && wire_in && wire_out && to_control && out[1], "rings");
     id = rte_eth_from_rings("up0", &wire_in, 1, out, 2, SOCKET_ID_ANY);
     must(id >= 0, "a port of rings");
+    must(probe_port_init(&probes, &ports, &err) == RC_OK, err.msg);
     must(ports_adopt(&ports, "up0", (uint16_t)id, 1, &err) == RC_OK, err.msg);
 }
 
@@ -147,6 +150,7 @@ static struct rig rig_new(void)
     struct rig r = { .wake_fd = eventfd(0, EFD_NONBLOCK) };
     struct worker_config config = { .pipeline = &worker_pipeline_x86,
                                     .ports = &ports,
+                                    .probes = &probes,
                                     .to_control = to_control,
                                     .wake_fd = r.wake_fd,
                                     .workers = 1 };
@@ -325,6 +329,107 @@ START_TEST(every_packet_of_a_burst_can_be_answered)
 }
 END_TEST
 
+/* What came of the last probe; its frame is copied. */
+struct probed {
+    unsigned count;
+    struct probe_frame last;
+    uint8_t frame[2048];
+    unsigned len;
+};
+
+static void on_probed(void *arg, const struct probe_frame *f)
+{
+    struct probed *p = arg;
+
+    p->count++;
+    p->last = *f;
+    p->len = f->frame ? f->frame->data_len : 0;
+    if (f->frame) {
+        memcpy(p->frame, rte_pktmbuf_mtod(f->frame, void *), p->len);
+    }
+}
+
+static void probe_and_wait(struct rig *r, struct event_base *base,
+                           const struct frame_spec *s)
+{
+    struct frame f;
+
+    frame_make(s, &f);
+    ck_assert_int_eq(probe_port_send(&probes, 0, f.b, f.n, r), RC_OK);
+    ck_assert_uint_eq(worker_turn(r->worker), 0); /* no port received anything */
+    event_base_loop(base, EVLOOP_ONCE);
+}
+
+START_TEST(a_probe_meets_what_packets_meet_and_leaves_by_no_port)
+{
+    struct rig r = rig_new();
+    struct frame_spec s = frame_spec(4, 4);
+    struct event_base *base = event_base_new();
+    struct probed got = { 0 };
+    struct frame f;
+    uint8_t sent[2048];
+    unsigned n;
+
+    configure(&r.device);
+    write_tables(&r.device);
+    rig_start(&r);
+    ck_assert_int_eq(probe_port_start(&probes, base, on_probed, &got, NULL), RC_OK);
+    probe_and_wait(&r, base, &s);
+    ck_assert_uint_eq(got.count, 1);
+    ck_assert_ptr_eq(got.last.tag, &r);
+    ck_assert_int_eq(got.last.verdict, FWD_FORWARD);
+    ck_assert_uint_eq(got.last.port, 0);
+    ck_assert_uint_eq(take_off(wire_out, sent), 0);
+    ck_assert_uint_eq(totals(&r).received, 0);
+    feed_spec(&s); /* the same from the wire is the same, and is sent */
+    worker_turn(r.worker);
+    n = take_off(wire_out, sent);
+    frame_read(sent, n, &f, true, false, "sent");
+    ck_assert_uint_eq(got.len, n);
+    ck_assert_mem_eq(got.frame, sent, n);
+
+    s.inner_dst = "10.0.2.1";
+    s.inner_ttl = 1; /* a packet's sender would hear of it */
+    probe_and_wait(&r, base, &s);
+    ck_assert_int_eq(got.last.verdict, FWD_DROP);
+    ck_assert_int_eq(got.last.reason, DROP_INNER_TTL);
+    ck_assert_uint_eq(take_off(wire_out, sent), 0);
+    ck_assert_uint_eq(totals(&r).received, 1);
+    ck_assert_uint_eq(totals(&r).icmp_sent, 0);
+    probe_port_stop(&probes);
+    event_base_free(base);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(more_probes_than_may_be_under_way_are_refused_and_none_is_lost)
+{
+    struct rig r = rig_new();
+    struct frame_spec s = frame_spec(4, 4);
+    struct event_base *base = event_base_new();
+    struct probed got = { 0 };
+    struct frame f;
+
+    rig_start(&r);
+    frame_make(&s, &f);
+    ck_assert_int_eq(probe_port_start(&probes, base, on_probed, &got, NULL), RC_OK);
+    for (unsigned i = 0; i < PROBE_PORT_MAX; i++) {
+        ck_assert_int_eq(probe_port_send(&probes, 0, f.b, f.n, NULL), RC_OK);
+    }
+    ck_assert_int_eq(probe_port_send(&probes, 0, f.b, f.n, NULL), RC_FULL);
+    for (unsigned i = 0; i < PROBE_PORT_MAX; i++) {
+        worker_turn(r.worker);
+    }
+    event_base_loop(base, EVLOOP_ONCE);
+    ck_assert_uint_eq(got.count, PROBE_PORT_MAX);
+    ck_assert_int_eq(got.last.reason, DROP_NOT_READY);
+    ck_assert_int_eq(probe_port_send(&probes, 0, f.b, 4000, NULL), RC_FULL);
+    probe_port_stop(&probes);
+    event_base_free(base);
+    rig_free(&r);
+}
+END_TEST
+
 /* A frame in two buffers; the second part cannot lie behind the first in a full one. */
 static void feed_in_two(const struct frame *f, unsigned first)
 {
@@ -452,6 +557,8 @@ int main(void)
     tcase_add_test(tc, a_frame_is_sent_rewritten_from_the_port_to_the_next_hop);
     tcase_add_test(tc, arp_goes_to_the_control_thread_and_wakes_it);
     tcase_add_test(tc, every_packet_of_a_burst_can_be_answered);
+    tcase_add_test(tc, a_probe_meets_what_packets_meet_and_leaves_by_no_port);
+    tcase_add_test(tc, more_probes_than_may_be_under_way_are_refused_and_none_is_lost);
     tcase_add_test(tc, a_frame_in_two_buffers_becomes_one_or_is_counted);
     tcase_add_test(tc, a_ticket_is_passed_by_a_turn_and_by_sleep_alone);
     tcase_add_test(tc, the_heaviest_of_an_interval_are_told_when_it_is_over);
