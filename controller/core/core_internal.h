@@ -445,6 +445,9 @@ void demand_measured(struct core *c, uint32_t vni, uint64_t bps, uint64_t pps);
 /* What it takes of the group's cluster now; false: it is not there. */
 bool demand_of_vni(const struct core *c, const struct group *g, uint32_t vni,
                    struct demand *ret, enum half *ret_half);
+/* What it would take of another cluster of that kind. */
+void demand_of_tenant(const struct core *c, unsigned kind, uint32_t vni,
+                      bool takes_traffic, struct demand *ret);
 /* The vector of what a tenant has, or is announced to have where that is more. */
 void demand_of_counts(const struct core *c, unsigned kind, struct tenant_counts counts,
                       const struct tenant_reserve *reserve, bool takes_traffic,
@@ -470,19 +473,30 @@ uint32_t place_near(const struct core *c,
 void place_ask(const struct core *c, unsigned kind, const struct tenant_counts *counts,
                const struct tenant_reserve *reserve, const uint32_t *near,
                uint32_t near_count, struct placement_ask *ret);
-/* The half of the XGW-H that a tenant moves to: as in its row, 1 + enum vni_half. */
-uint8_t place_move_half(const struct core *c, uint32_t vni, const struct home *from,
-                        const struct home *to);
 /* "h-1: route needs 300 and has 20 rows left"; its length, as snprintf's. */
 size_t place_print_candidate(const struct core *c, const struct placement_candidate *k,
                              char *to, size_t size);
 
 /* ---- place_batch.c: the homes of a batch's tenants ---- */
 
-/* Makes of the batch one that names every home and half. */
+/* Makes of the batch one that names every home and half; RC_CONFLICT where a new tenant
+ * finds no room. */
 enum rc place_batch(struct core *c, struct pending *p);
+/* Counts it on the cluster until then: */
+void place_hold(struct core *c, struct pending *p, uint32_t place, enum half half,
+                const struct demand *need);
 /* The batch was committed, or is taken back. */
 void place_release(struct core *c, struct pending *p);
+
+/* ---- room.c: whether clusters that are named have room ---- */
+
+/* Holds a new tenant on the clusters that it names, and chooses the half that it does
+ * not name; RC_CONFLICT with the numbers where one of them has no room for it. */
+enum rc room_take_named(struct core *c, struct pending *p,
+                        const struct placement_ask *ask, struct entry *e);
+/* The same for a tenant that moves: on the clusters of `m->to` that it is not on, and
+ * the half there. */
+enum rc room_take_move(struct core *c, struct pending *p, struct move *m);
 
 /* ---- project.c: intent to each group's desired set ---- */
 

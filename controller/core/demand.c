@@ -112,6 +112,34 @@ bool demand_of_vni(const struct core *c, const struct group *g, uint32_t vni,
     return true;
 }
 
+void demand_of_tenant(const struct core *c, unsigned kind, uint32_t vni,
+                      bool takes_traffic, struct demand *ret)
+{
+    static const struct growth none;
+    const struct growth *growth = growth_of(c, vni);
+    struct homes homes = homes_of_vni(c, vni);
+    struct group *h = homes.of[GROUP_H];
+    struct held l = { 0 };
+    struct tenant_counts counts;
+
+    growth = growth ? growth : &none;
+    /* On XGW-x86 is all of it but rules and meters; of XGW-H, as much as there now. */
+    if (homes.of[GROUP_X86]) {
+        l = held_of(
+            map_find(&(kind == GROUP_H && h ? h : homes.of[GROUP_X86])->loads, vni));
+    }
+    counts = (struct tenant_counts){
+        .routes = l.routes,
+        .vms_v4 = l.vms_v4,
+        .vms_v6 = l.vms_v6,
+        .acl_rules = rows_count(committed_rows(c, vni, TABLE_ACL)),
+        .is_metered = committed_rows(c, vni, TABLE_METER) != NULL,
+        .bps = growth->measured_bps,
+        .pps = growth->measured_pps,
+    };
+    demand_of_counts(c, kind, counts, &growth->reserve, takes_traffic, ret);
+}
+
 /* ---- rows that come and go ---- */
 
 struct row_counts {

@@ -168,9 +168,7 @@ static enum rc begin_move(struct core *c, struct pending *p, struct operation *o
     home_of_row(&row, &o->move.from);
     rc = find_target(c, cmd->move.cluster, &o->move.to, err);
     rc = rc ? rc : check_move(c, o, err);
-    if (!rc) {
-        o->move.to.half = place_move_half(c, o->move.vni, &o->move.from, &o->move.to);
-    }
+    rc = rc ? rc : room_take_move(c, p, &o->move);
     memcpy(p->reply.operation, o->id, sizeof(o->id));
     return rc;
 }

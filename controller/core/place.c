@@ -167,29 +167,6 @@ uint32_t core_place(const struct core *c, const struct core_place_ask *ask,
     return placement_explain(c->placement, &question, ret, cap);
 }
 
-uint8_t place_move_half(const struct core *c, uint32_t vni, const struct home *from,
-                        const struct home *to)
-{
-    uint32_t place = core_place_of(c, to->h);
-    const struct group *is_at = group_find(c, from->h[0] ? from->h : from->x86);
-    struct placement_ask ask = { .pool = GROUP_H, .except = PLACEMENT_NONE };
-    struct tenant_reserve none = { 0 };
-    struct tenant_counts counts = { 0 };
-    enum half half;
-
-    if (!to->h[0] || strcmp(to->h, from->h) == 0) {
-        return to->h[0] ? from->half : 0;
-    }
-    if (!is_at || is_at->kind != GROUP_H ||
-        !demand_of_vni(c, is_at, vni, &ask.need, &half)) {
-        counts.routes = rows_count(table_set_rows(c->tip, vni, TABLE_VXLAN_ROUTE));
-        counts.vms_v4 = rows_count(table_set_rows(c->tip, vni, TABLE_VM_NC));
-        demand_of_counts(c, GROUP_H, counts, &none, true, &ask.need);
-    }
-    half = place == PLACEMENT_NONE ? HALF_0 : placement_half(c->placement, &ask, place);
-    return (uint8_t)(half + 1);
-}
-
 const struct placement *core_placement(const struct core *c)
 {
     return c->placement;

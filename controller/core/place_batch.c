@@ -1,5 +1,6 @@
 /*
- * place_batch: the homes of the tenants of a batch that leaves them to us.
+ * place_batch: the homes of a batch's tenants: chosen where they are left to us, and
+ * held against the room there is where they are named.
  *
  * A batch is resolved when it is checked: what goes into the journal names every home
  * and half, so that nobody who reads it chooses again.  What is placed and in flight is
@@ -18,8 +19,8 @@ struct placed {
     struct demand need;
 };
 
-static void hold(struct core *c, struct pending *p, uint32_t place, enum half half,
-                 const struct demand *need)
+void place_hold(struct core *c, struct pending *p, uint32_t place, enum half half,
+                const struct demand *need)
 {
     if (p->placed_count == p->placed_cap) {
         p->placed_cap = p->placed_cap ? 2 * p->placed_cap : 4;
@@ -137,40 +138,35 @@ static enum rc place_new(struct core *c, struct pending *p,
     if (answer.cluster == PLACEMENT_NONE) {
         return refuse_place(c, e->vni, &ask, &p->reply.err);
     }
-    hold(c, p, answer.cluster, answer.half, &ask.need);
+    place_hold(c, p, answer.cluster, answer.half, &ask.need);
     if (kind == GROUP_X86) {
         strcpy(e->tenant.cluster, place_name(c, answer.cluster));
         return RC_OK;
     }
     backing = placement_cluster_at(c->placement, answer.cluster)->backing;
-    hold(c, p, backing, HALF_0, &ask.backing_need);
+    place_hold(c, p, backing, HALF_0, &ask.backing_need);
     strcpy(e->tenant.h_home, place_name(c, answer.cluster));
     strcpy(e->tenant.cluster, place_name(c, backing));
     e->tenant.half = (uint8_t)(answer.half + 1);
     return RC_OK;
 }
 
-/* The home was named and the half was not. */
-static void choose_half(struct core *c, struct pending *p,
-                        const struct batch_reader *behind, struct entry *e)
-{
-    uint32_t place = core_place_of(c, e->tenant.h_home);
-    struct placement_ask ask;
-    struct coming coming;
-    enum half half = HALF_0;
-
-    if (place != PLACEMENT_NONE) { /* else it is refused later, or in flight */
-        count_coming(c, behind, e->vni, &coming);
-        place_ask(c, GROUP_H, &coming.counts, &e->tenant.reserve, NULL, 0, &ask);
-        half = placement_half(c->placement, &ask, place);
-        hold(c, p, place, half, &ask.need);
-    }
-    e->tenant.half = (uint8_t)(half + 1);
-}
-
 static bool is_open_question(const struct entry *e)
 {
     return !e->tenant.cluster[0] || (e->tenant.h_home[0] && !e->tenant.half);
+}
+
+/* A new one whose home was named: there must be room for it. */
+static enum rc place_named(struct core *c, struct pending *p,
+                           const struct batch_reader *behind, struct entry *e)
+{
+    unsigned kind = e->tenant.h_home[0] ? GROUP_H : GROUP_X86;
+    struct placement_ask ask;
+    struct coming coming;
+
+    count_coming(c, behind, e->vni, &coming);
+    place_ask(c, kind, &coming.counts, &e->tenant.reserve, NULL, 0, &ask);
+    return room_take_named(c, p, &ask, e);
 }
 
 static enum rc resolve(struct core *c, struct pending *p,
@@ -179,20 +175,28 @@ static enum rc resolve(struct core *c, struct pending *p,
     struct tenant_row old;
     bool has_old = tenant_row_of(table_set_rows(c->tip, e->vni, TABLE_TENANT), &old);
 
-    if (!e->tenant.cluster[0] && !has_old) {
-        return place_new(c, p, behind, e);
+    if (!has_old) {
+        return e->tenant.cluster[0] ? place_named(c, p, behind, e)
+                                    : place_new(c, p, behind, e);
     }
     if (!e->tenant.cluster[0]) {
         memcpy(e->tenant.cluster, old.cluster, old.cluster_len);
         memcpy(e->tenant.h_home, old.h_home, old.h_home_len);
         e->tenant.half = old.half;
-    } else if (has_old && old.h_home_len == strlen(e->tenant.h_home) &&
-               memcmp(old.h_home, e->tenant.h_home, old.h_home_len) == 0) {
-        e->tenant.half = old.half;
-    } else {
-        choose_half(c, p, behind, e);
+    } else if (is_open_question(e)) { /* without a home there, it is refused later */
+        e->tenant.half = old.half ? old.half : 1 + VNI_HALF_0;
     }
     return RC_OK;
+}
+
+static bool read_tenant(const struct batch_run *run, struct entry *ret)
+{
+    struct run_reader rows = run_reader_of(run);
+    struct row row;
+
+    return run->table == TABLE_TENANT && run->op == BATCH_PUT &&
+           run_next(&rows, &row) &&
+           !entry_unpack(TABLE_TENANT, run->vni, &row, ret, NULL);
 }
 
 /* Whether a tenant of the batch leaves something to us. */
@@ -201,54 +205,60 @@ static bool has_open_question(const struct blob *ops)
     struct batch_reader reader = batch_reader_of(ops->data, ops->len);
     struct batch_run run;
     struct entry e;
-    struct row row;
 
     while (batch_next(&reader, &run)) {
-        struct run_reader rows = run_reader_of(&run);
-
-        if (run.table == TABLE_TENANT && run.op == BATCH_PUT && run_next(&rows, &row) &&
-            !entry_unpack(TABLE_TENANT, run.vni, &row, &e, NULL) &&
-            is_open_question(&e)) {
+        if (read_tenant(&run, &e) && is_open_question(&e)) {
             return true;
         }
     }
     return false;
 }
 
-enum rc place_batch(struct core *c, struct pending *p)
+/* `w` gets the batch as it is to be; null: as it came. */
+static enum rc place_runs(struct core *c, struct pending *p, const struct blob *ops,
+                          struct batch_writer *w)
 {
-    const struct blob *ops = p->asked ? p->asked : p->ops;
     struct batch_reader reader = batch_reader_of(ops->data, ops->len);
-    struct batch_writer w;
     struct batch_run run;
-    struct blob *made;
+    struct entry e;
     uint32_t index = 0;
     enum rc rc = RC_OK;
 
-    if (!has_open_question(ops)) {
-        return RC_OK;
-    }
-    batch_writer_init(&w);
-    while (!rc && batch_next(&reader, &run)) {
-        struct run_reader rows = run_reader_of(&run);
-        struct entry e;
-        struct row row;
+    for (; !rc && batch_next(&reader, &run); index += rc ? 0 : run.count) {
+        bool is_tenant = read_tenant(&run, &e);
 
-        if (run.table == TABLE_TENANT && run.op == BATCH_PUT && run_next(&rows, &row) &&
-            !entry_unpack(TABLE_TENANT, run.vni, &row, &e, NULL)) {
-            rc = is_open_question(&e) ? resolve(c, p, &reader, &e) : RC_OK;
-            batch_add_entry(&w, ENTRY_PUT, &e);
-        } else {
-            batch_add_rows(&w, (enum batch_op)run.op, (enum table_id)run.table, run.vni,
+        rc = is_tenant ? resolve(c, p, &reader, &e) : RC_OK;
+        if (w && is_tenant) {
+            batch_add_entry(w, ENTRY_PUT, &e);
+        } else if (w) {
+            batch_add_rows(w, (enum batch_op)run.op, (enum table_id)run.table, run.vni,
                            NULL, run.rows, run.bytes, run.count);
         }
-        index += rc ? 0 : run.count;
     }
+    p->reply.bad_index = rc ? index : UINT32_MAX;
+    return rc;
+}
+
+enum rc place_batch(struct core *c, struct pending *p)
+{
+    struct blob *ops = p->asked ? p->asked : p->ops;
+    struct batch_writer w;
+    struct blob *made;
+    enum rc rc;
+
+    if (!has_open_question(ops)) {
+        rc = place_runs(c, p, ops, NULL);
+        if (rc) {
+            place_release(c, p);
+        }
+        return rc;
+    }
+    batch_writer_init(&w);
+    rc = place_runs(c, p, ops, &w);
     made = rc ? NULL : batch_writer_finish(&w);
     batch_writer_fini(&w);
     if (rc || !made) {
         place_release(c, p);
-        p->reply.bad_index = rc ? index : UINT32_MAX;
         return rc ? rc : err_set(&p->reply.err, RC_NO_MEMORY, "batch: out of memory");
     }
     if (!p->asked) {

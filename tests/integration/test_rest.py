@@ -150,6 +150,11 @@ class Placement(Case):
                          (171, "p-h1", "p-h2"))
         self.assertEqual((move["from"]["fullest_percent"],
                           move["from"]["fullest_percent_after"]), (65.11, 54.26))
+        problem = self.refused("PUT", "/v1/tenants/174", {
+            "cluster": "p-x", "h_home": "p-h1", "half": "0", "reserved_routes": 65000}, 409,
+            code="conflict", field="h_home", rule="no_room")
+        self.assertIn("cluster p-h1: route needs 5000 and has 450 rows left below its sale "
+                      "level (70 %)", problem["detail"])
         problem = self.refused("PATCH", "/v1/tenants/170", {"h_home": None}, 409,
                                field="h_home", rule="home_needs_move")
         self.assertIn("xgwctl tenant move", problem["detail"])
@@ -457,6 +462,7 @@ class Entries(Case):
             {"table": "meter", "vni": 131, "committed_bps": 5, "peak_bps": 10**13,
              "committed_burst": 9600, "peak_burst": 9601}]
         self.h_tenant(132)
+        self.tenant(131, h_home="h-1")  # a new one with traffic would need nodes
         before = self.c.digests()
         self.expect("POST", "/v1/entries", ndjson(entries))
         after = self.c.digests()

@@ -193,6 +193,79 @@ START_TEST(a_reservation_counts_at_once_and_what_does_not_fit_is_refused_with_nu
 }
 END_TEST
 
+START_TEST(a_cluster_that_is_named_must_have_room_as_one_that_is_chosen)
+{
+    struct rig *r = region();
+    const struct core_reply *p;
+
+    /* 5,000 TCAM rows each, of 6,450 at 70 % in a half. */
+    rig_must(r, AT(1, H1 ",\"reserved_routes\":65000"));
+    rig_must(r, AT(2, H1 ",\"reserved_routes\":65000"));
+    ck_assert_uint_eq(tenant(r, 2).half, 1 + VNI_HALF_1);
+    p = rig_entries(r, NEW(9) AT(3, H1 ",\"reserved_routes\":65000"));
+    ck_assert_int_eq(p->err.code, RC_CONFLICT);
+    ck_assert_str_eq(p->err.field, "h_home");
+    ck_assert_str_eq(p->err.rule, "no_room");
+    ck_assert_uint_eq(p->bad_index, 1);
+    ck_assert_ptr_nonnull(
+        strstr(p->err.msg, "cluster h1: route needs 5000 and has 1450 rows left below "
+                           "its sale level (70 %)"));
+    /* So it is in the half that was named, where the other one has room. */
+    rig_entries_confirmed(r, "{\"op\":\"delete\",\"table\":\"tenant\",\"vni\":2}\n");
+    RIG_REFUSES(r, AT(3, H1 ",\"half\":\"0\",\"reserved_routes\":65000"), RC_CONFLICT,
+                "no_room");
+    RIG_REFUSES(r, AT(3, H1 ",\"half\":\"by_dst\",\"reserved_routes\":65000"),
+                RC_CONFLICT, "no_room");
+    rig_must(r, AT(3, H1 ",\"half\":\"1\",\"reserved_routes\":65000"));
+    /* Both of one batch count. */
+    RIG_REFUSES(r,
+                AT(4, "\"cluster\":\"x2\",\"h_home\":\"h2\",\"reserved_vms\":500000")
+                    AT(5, "\"cluster\":\"x2\",\"h_home\":\"h2\",\"half\":\"0\","
+                          "\"reserved_vms\":500000"),
+                RC_CONFLICT, "no_room");
+    /* The x86 cluster behind it, and one by itself: no node, so no traffic. */
+    p = rig_entries(r, AT(6, "\"cluster\":\"x1\",\"reserved_bps\":1000"));
+    ck_assert_str_eq(p->err.rule, "no_room");
+    ck_assert_str_eq(p->err.field, "cluster");
+    ck_assert_ptr_nonnull(strstr(p->err.msg, "bps needs 1000 and has 0 bit/s left"));
+    ck_assert_uint_eq(used(r, "h1", "vni", HALF_0), 2);
+    ck_assert_uint_eq(used(r, "h2", "vni", HALF_0), 0); /* nothing is left behind */
+    rig_must(r, AT(1, H1 ",\"reserved_routes\":0"));    /* who is there may stay */
+    rig_free(r);
+}
+END_TEST
+
+START_TEST(a_tenant_moves_only_to_where_there_is_room)
+{
+    struct rig *r = region();
+    struct command cmd = { .kind = COMMAND_MOVE, .who = "test" };
+    const struct core_reply *p;
+
+    rig_must(r, AT(1, "\"cluster\":\"x2\",\"h_home\":\"h2\",\"half\":\"0\","
+                      "\"reserved_routes\":65000"));
+    rig_must(r, AT(2, "\"cluster\":\"x2\",\"h_home\":\"h2\",\"half\":\"1\","
+                      "\"reserved_routes\":39000"));
+    rig_must(r, AT(3, H1 ",\"reserved_routes\":65000"));
+    rig_must(r, AT(4, H1 ",\"reserved_routes\":26000"));
+    cmd.move.vni = 3;
+    rig_copy(cmd.move.cluster, "h2");
+    p = rig_command(r, &cmd);
+    ck_assert_int_eq(p->err.code, RC_CONFLICT);
+    ck_assert_str_eq(p->err.field, "cluster");
+    ck_assert_str_eq(p->err.rule, "no_room");
+    ck_assert_ptr_nonnull(strstr(p->err.msg, "cluster h2: route needs 5000 and has"));
+    ck_assert_uint_eq(used(r, "h2", "vni", HALF_0), 2);
+    cmd.move.vni = 4; /* 2,000 rows to half 1, where 3,450 are left */
+    ck_assert_int_eq(rig_command(r, &cmd)->err.code, RC_OK);
+    ck_assert_uint_eq(core_operation_at(r->core, 0)->move.to.half, 1 + VNI_HALF_1);
+    ck_assert_uint_eq(used(r, "h2", "vni", HALF_0), 3); /* both hold it on its way */
+    ck_assert_uint_eq(used(r, "h2", "route", HALF_1), 5000000);
+    ck_assert_uint_eq(used(r, "h1", "vni", HALF_0), 2);
+    rig_check_desired(r);
+    rig_free(r);
+}
+END_TEST
+
 START_TEST(too_much_for_one_half_stands_in_both)
 {
     struct rig *r = region();
@@ -466,6 +539,8 @@ int main(void)
     tcase_add_test(tc, only_a_cluster_that_serves_takes_new_tenants);
     tcase_add_test(
         tc, a_reservation_counts_at_once_and_what_does_not_fit_is_refused_with_numbers);
+    tcase_add_test(tc, a_cluster_that_is_named_must_have_room_as_one_that_is_chosen);
+    tcase_add_test(tc, a_tenant_moves_only_to_where_there_is_room);
     tcase_add_test(tc, too_much_for_one_half_stands_in_both);
     tcase_add_test(tc, traffic_counts_where_it_arrives_and_needs_nodes);
     tcase_add_test(tc, an_nc_counts_once_however_many_tenants_name_it);
