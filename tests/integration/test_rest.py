@@ -462,7 +462,9 @@ class Entries(Case):
             {"table": "meter", "vni": 131, "committed_bps": 5, "peak_bps": 10**13,
              "committed_burst": 9600, "peak_burst": 9601}]
         self.h_tenant(132)
-        self.tenant(131, h_home="h-1")  # a new one with traffic would need nodes
+        # What is announced of traffic needs nodes that carry it.
+        node = {"cluster": "h-1", "kind": "soft-h", "vtep_v4": "172.31.9.60"}
+        self.expect("PUT", "/v1/nodes/h-1d", node)
         before = self.c.digests()
         self.expect("POST", "/v1/entries", ndjson(entries))
         after = self.c.digests()
@@ -470,6 +472,7 @@ class Entries(Case):
             want = packed.digest([e for e in entries if e["table"] == table])
             self.assertEqual((int(after[table], 16) - int(before[table], 16)) % 2**64,
                              int(want, 16), table)
+        self.expect("DELETE", "/v1/nodes/h-1d")
 
     def test_each_rule_is_named_with_its_field(self):
         self.tenant(140)
