@@ -94,7 +94,7 @@ enum rc device_driver_new(struct rpc_loop *loop, const struct options *o,
                           const struct driver_events *events, void *ctx,
                           struct driver **ret, struct err *err)
 {
-    return o->device_kind + 1 == DEVICE_X86
+    return options_have_gateway(o)
                ? driver_gateway_new(loop, o->gateway, events, ctx, ret, err)
                : new_p4runtime(loop, o, events, ctx, ret, err);
 }

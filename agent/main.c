@@ -105,8 +105,8 @@ int main(int argc, char **argv)
     }
     log_info("agent runs", "device=%s controllers=%s at=%s", a.options.device_id,
              a.options.controllers,
-             a.options.device_kind + 1 == DEVICE_X86 ? a.options.gateway
-                                                     : a.options.p4_address);
+             options_have_gateway(&a.options) ? a.options.gateway
+                                              : a.options.p4_address);
     program_run(&a.program);
     shell_free(a.shell); /* cancels; the last callbacks come in one more turn */
     event_base_loop(a.program.base, EVLOOP_NONBLOCK);

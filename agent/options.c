@@ -6,7 +6,14 @@
 #include "proto/model/object.h"
 
 /* In the order of enum device_kind, which begins at 1. */
-static const char *const device_kinds[] = { "x86", "soft-h", "tofino", "bmv2", NULL };
+static const char *const device_kinds[] = {
+    "x86", "soft-h", "tofino", "bmv2", "lb", NULL,
+};
+
+bool options_have_gateway(const struct options *o)
+{
+    return o->device_kind + 1 == DEVICE_X86 || o->device_kind + 1 == DEVICE_LB;
+}
 
 static enum rc check_switch(const struct options *o, struct err *err)
 {
@@ -39,7 +46,7 @@ static enum rc check(const void *values, struct err *err)
         return err_field(err, RC_RANGE, "redial-min", "redial_order",
                          "redial-min is above redial-max");
     }
-    return o->device_kind + 1 == DEVICE_X86 ? RC_OK : check_switch(o, err);
+    return options_have_gateway(o) ? RC_OK : check_switch(o, err);
 }
 
 static const struct config_key keys[] = {
@@ -50,7 +57,7 @@ static const struct config_key keys[] = {
       .what = "Addresses of the controllers, HOST:PORT separated by commas." },
     { CONFIG_ENUM(struct options, device_kind), .name = "device-kind",
       .choices = device_kinds, .def = "x86",
-      .what = "What the device is; all but x86 are driven over P4Runtime." },
+      .what = "What the device is; all but x86 and lb are driven over P4Runtime." },
     { CONFIG_PATH(struct options, gateway), .name = "gateway",
       .def = "unix:/run/xgw/gateway.sock",
       .what = "Control socket of the xgw-gateway beside this agent." },

@@ -32,3 +32,6 @@ struct options {
 };
 
 extern const struct config_table options_table;
+
+/* The device is an xgw-gateway that speaks our own protocol; else P4Runtime. */
+bool options_have_gateway(const struct options *o);

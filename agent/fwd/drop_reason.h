@@ -53,6 +53,7 @@
     X(NO_VIP, "no_vip")                                                                \
     X(NO_UPLINK, "no_uplink")                                                          \
     X(NEXT_HOP_UNRESOLVED, "next_hop_unresolved")                                      \
+    X(NO_MEMBER, "no_member")                                                          \
     X(MTU, "mtu")
 
 enum drop_reason {

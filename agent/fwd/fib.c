@@ -55,6 +55,9 @@ struct fib *fib_new(const struct fib_limits *limits)
         pool_init(&f->ncs, sizeof(struct nc_value),
                   at_most(l.max_vm_nc + l.max_vm_nc / 2 + 64, NC_INDEX_MASK), l.seed) ||
         pool_init(&f->services, sizeof(struct service_value), SERVICES_MAX, l.seed) ||
+        pool_init(&f->cluster_names, sizeof(struct cluster_value), FIB_CLUSTERS_MAX,
+                  l.seed) ||
+        exact_init(&f->clusters, EXACT_VNI, &f->lines, &f->retire, l.seed ^ 4) ||
         exact_init(&f->vni, EXACT_VNI, &f->lines, &f->retire, l.seed ^ 1) ||
         exact_init(&f->v4, EXACT_V4, &f->lines, &f->retire, l.seed ^ 2) ||
         exact_init(&f->v6, EXACT_V6, &f->lines, &f->retire, l.seed ^ 3)) {
@@ -70,6 +73,7 @@ void fib_free(struct fib *f)
         return;
     }
     retire_fini(&f->retire);
+    pool_fini(&f->cluster_names);
     pool_fini(&f->services);
     pool_fini(&f->ncs);
     pool_fini(&f->tunnels);
@@ -259,6 +263,7 @@ enum rc fib_apply(struct fib *f, const struct change_list *changes,
     if (!is_tight) {
         each(f, changes, TABLE_VM_NC, vm_delete_pass, &refused);
     }
+    each(f, changes, TABLE_VNI_CLUSTER, cluster_pass, &refused);
     if (f->scratch_cap > SCRATCH_KEEP) {
         free(f->scratch);
         f->scratch = NULL;
@@ -284,6 +289,9 @@ void fib_reclaim(struct fib *f, uint64_t oldest_epoch)
             break;
         case RETIRED_NC:
             pool_reuse(&f->ncs, r.index);
+            break;
+        case RETIRED_CLUSTER:
+            pool_reuse(&f->cluster_names, r.index);
             break;
         default:
             pool_reuse(&f->services, r.index);
@@ -344,8 +352,10 @@ struct fib_stats fib_stats(const struct fib *f)
         .tunnels = f->tunnels.live,
         .ncs = f->ncs.live,
         .services = f->services.live,
+        .clusters = f->cluster_names.live,
         .memory_bytes = lines_memory(&f->lines) + pool_memory(&f->tunnels) +
-                        pool_memory(&f->ncs) + pool_memory(&f->services) + sizeof *f +
+                        pool_memory(&f->ncs) + pool_memory(&f->services) +
+                        pool_memory(&f->cluster_names) + sizeof *f +
                         f->retire.cap * sizeof *f->retire.ring +
                         f->scratch_cap * sizeof *f->scratch,
         .retired_bytes = f->retire.line_count * LINE_BYTES +

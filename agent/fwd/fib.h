@@ -1,5 +1,6 @@
 /*
- * fib - the tables that the packet path reads: VNI, routes and VM-NC of a gateway.
+ * fib - the tables that the packet path reads: VNI, routes and VM-NC of a gateway, and
+ * the clusters of VNIs of a load balancer.
  *
  * One writer thread changes them with fib_apply() while any number of workers call
  * fib_resolve_burst().  Workers never lock and never wait for the writer; of an entry
@@ -41,7 +42,8 @@ struct fib; /* opaque: fib.c */
 struct fib_limits {
     uint64_t max_routes;   /* entries [2^22] */
     uint64_t max_vm_nc;    /* entries, both families together [2^22] */
-    uint64_t max_vnis;     /* VNIs with a `vni` row or routes [2^20] */
+    uint64_t max_vnis;     /* VNIs with a `vni` row or routes, and as many with a
+                              `vni_cluster` row [2^20] */
     uint64_t memory_bytes; /* of lookup structures [128 a route and VM-NC entry]; only
                               address space until it is used */
     uint64_t seed;         /* of the hashes [drawn from the system] */
@@ -74,11 +76,11 @@ void fib_exceptions_fini(struct fib_exceptions *x);
 
 /* Makes the structures follow `changes` (from table_set_apply(); `before` must be what
  * this fib holds).  Borrows the list; keeps no reference to rows.  Tables but vni,
- * vxlan_route and vm_nc are skipped.  New VM-NC entries come first, then VNIs and
- * routes (a VNI's before those of others that newly peer to it, and a VNI that loses
- * routes after those that turn away from it), then VM-NC deletes (deletes first only
- * where a limit leaves no other way).  Every single entry goes from old to new in one
- * step, and so do all routes of one VNI and family.  Rows that cannot be placed are
+ * vxlan_route, vm_nc and vni_cluster are skipped.  New VM-NC entries come first, then
+ * VNIs and routes (a VNI's before those of others that newly peer to it, and a VNI that
+ * loses routes after those that turn away from it), then VM-NC deletes (deletes first
+ * only where a limit leaves no other way).  Every single entry goes from old to new in
+ * one step, and so do all routes of one VNI and family.  Rows that cannot be placed are
  * appended to `*exceptions` and the rest goes on; returns RC_OK or the first reason. */
 enum rc fib_apply(struct fib *f, const struct change_list *changes,
                   struct fib_exceptions *exceptions);
@@ -126,6 +128,7 @@ struct fib_stats {
     uint64_t tunnels;       /* distinct (scope, endpoint, VNI) */
     uint64_t ncs;           /* VM-NC values that are not a bare IPv4 address */
     uint64_t services;      /* distinct service names */
+    uint64_t clusters;      /* names that rows or holders have */
     uint64_t memory_bytes;  /* held for structures, retired ones included */
     uint64_t retired_bytes; /* waits for workers */
 };
@@ -140,7 +143,26 @@ const char *fib_service_name(const struct fib *f, uint32_t service);
 /* The index of a service by name, or UINT32_MAX.  Writer's thread. */
 uint32_t fib_service_find(const struct fib *f, const char *name);
 
+/* Clusters by small numbers, which are below FIB_CLUSTERS_MAX: what a load balancer
+ * knows of a cluster stands in an array by them.  A name keeps its number while a
+ * `vni_cluster` row or a holder has it, and until the workers that may have read it
+ * have passed a quiescent state. */
+#define FIB_CLUSTERS_MAX 4096
+#define FIB_CLUSTER_NONE UINT32_MAX
+
+/* Writer's thread: the number of a name, held until it is dropped as often.
+ * FIB_CLUSTER_NONE: no number is free, no memory, or no name. */
+uint32_t fib_cluster_hold(struct fib *f, const char *name);
+void fib_cluster_drop(struct fib *f, uint32_t cluster);
+/* The name behind a number that somebody holds. */
+const char *fib_cluster_name(const struct fib *f, uint32_t cluster);
+
 /* ---- the workers' side: any thread that is online ---- */
+
+/* The cluster that a VNI's packets go to; FIB_CLUSTER_NONE: it has no row.  The first
+ * asks the memory for what the second reads. */
+void fib_cluster_ask(const struct fib *f, uint32_t vni);
+uint32_t fib_cluster_of(const struct fib *f, uint32_t vni);
 
 #define FIB_BURST_MAX   64
 #define FIB_LOOKUPS_MAX 4 /* 3 peers and a last one; then a counted drop */

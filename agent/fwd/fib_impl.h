@@ -1,8 +1,8 @@
 /*
- * fib_impl - what the files of fib share: fib.c (life, apply), fib_vm.c and fib_route.c
- * (the writer's passes over one table), fib_value.c (values to codes and back),
- * fib_read.c (read-back, audit), fib_batch.c and fib_resolve.c (the workers).  Nobody
- * else includes it.
+ * fib_impl - what the files of fib share: fib.c (life, apply), fib_vm.c, fib_route.c
+ * and fib_cluster.c (the writer's passes over one table), fib_value.c (values to codes
+ * and back), fib_read.c (read-back, audit), fib_batch.c and fib_resolve.c (the
+ * workers).  Nobody else includes it.
  */
 #pragma once
 
@@ -38,6 +38,9 @@ struct tunnel_value {
 struct service_value {
     char name[SERVICE_NAME_MAX + 1];
 };
+struct cluster_value {
+    char name[CLUSTER_NAME_MAX + 1];
+};
 _Static_assert(sizeof(struct nc_value) == 24, "no padding");
 _Static_assert(sizeof(struct tunnel_value) == 24, "no padding");
 _Static_assert(sizeof(struct service_value) == 32, "no padding");
@@ -47,9 +50,11 @@ struct fib {
     struct exact vni;
     struct exact v4;
     struct exact v6;
+    struct exact clusters; /* of load balancers */
     struct pool tunnels;
     struct pool ncs;
     struct pool services;
+    struct pool cluster_names;
     /* Goes up after each change of a VNI's slot and before VM-NC deletes that follow:
      * a worker whose answer is a drop looks again if it moved (fib_batch.c). */
     _Alignas(LINE_BYTES) atomic_uint_least64_t changes;
@@ -123,6 +128,8 @@ void refuse(struct refusal *to, const struct table_change *c, const struct row *
 void vm_put_pass(struct fib *f, const struct table_change *c, struct refusal *refused);
 void vm_delete_pass(struct fib *f, const struct table_change *c,
                     struct refusal *refused);
+
+void cluster_pass(struct fib *f, const struct table_change *c, struct refusal *refused);
 
 /* The slot of (vni, family), 0 if there is none. */
 uint64_t slot_find(const struct fib *f, uint32_t vni, bool is_v6);

@@ -28,6 +28,7 @@ enum rc fib_get(const struct fib *f, enum table_id table, uint32_t vni,
 {
     struct fib_key k;
     struct nc_value nc;
+    const char *name;
     uint64_t slot;
     uint32_t code;
 
@@ -59,6 +60,15 @@ enum rc fib_get(const struct fib *f, enum table_id table, uint32_t vni,
         }
         nc = nc_decode(f, code);
         nc_pack(&nc, ret_value);
+        return RC_OK;
+    case TABLE_VNI_CLUSTER:
+        code = fib_cluster_of(f, vni);
+        if (code == FIB_CLUSTER_NONE) {
+            return RC_NOT_FOUND;
+        }
+        name = fib_cluster_name(f, code);
+        buf_u8(ret_value, (uint8_t)strlen(name));
+        buf_text(ret_value, name);
         return RC_OK;
     default:
         return RC_INVALID;
@@ -365,6 +375,10 @@ uint32_t fib_audit(const struct fib *f, enum table_id table, uint32_t vni,
         audit_row(&a, &c.row);
     }
     if (table == TABLE_VNI && !rows && (slot_find(f, vni, false) & SLOT_KNOWN)) {
+        report(&a, NULL);
+    }
+    if (table == TABLE_VNI_CLUSTER && !rows &&
+        fib_cluster_of(f, vni) != FIB_CLUSTER_NONE) {
         report(&a, NULL);
     }
     buf_fini(&a.value);

@@ -11,7 +11,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum retired_kind { RETIRED_LINES, RETIRED_TUNNEL, RETIRED_NC, RETIRED_SERVICE };
+enum retired_kind {
+    RETIRED_LINES,
+    RETIRED_TUNNEL,
+    RETIRED_NC,
+    RETIRED_SERVICE,
+    RETIRED_CLUSTER
+};
 
 struct retired {
     uint64_t epoch;

@@ -188,3 +188,31 @@ void rewrite_packet(struct fwd_packet *p, const struct layers *l,
     write_ethernet(p->data, e->next_hop_mac, e->port_mac,
                    e->family == IP_V4 ? ETHERTYPE_IP4 : ETHERTYPE_IP6);
 }
+
+void rewrite_hand_on(struct fwd_packet *p, const struct layers *l,
+                     const uint8_t *source, const uint8_t *destination,
+                     const uint8_t next_hop_mac[6], const uint8_t port_mac[6])
+{
+    uint8_t *ip = p->data + l->outer_l3;
+    uint8_t *udp = p->data + l->udp;
+    bool is_v4 = l->outer_family == IP_V4;
+    uint8_t *source_at = ip + (is_v4 ? 12 : 8);
+    size_t size = is_v4 ? 4 : 16;
+    uint64_t addresses = replace(0, source_at + size, destination, size);
+
+    if (source != NULL) {
+        addresses = replace(addresses, source_at, source, size);
+    }
+    if (is_v4) {
+        csum_store(ip + 10,
+                   csum_update(csum_load(ip + 10), addresses + decrement_high(ip + 8)));
+    } else {
+        ip[7]--;
+    }
+    csum_store(udp + 6, csum_update_udp(csum_load(udp + 6), addresses));
+    p->data = ip - ETH_SIZE;
+    p->headroom = (uint16_t)(p->headroom + l->outer_l3 - ETH_SIZE);
+    p->length = ETH_SIZE + l->outer_size;
+    write_ethernet(p->data, next_hop_mac, port_mac,
+                   is_v4 ? ETHERTYPE_IP4 : ETHERTYPE_IP6);
+}

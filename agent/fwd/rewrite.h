@@ -33,6 +33,15 @@ int32_t rewrite_growth(const struct layers *l, uint8_t family);
 void rewrite_packet(struct fwd_packet *p, const struct layers *l,
                     const struct egress *e);
 
+/* What a load balancer does to a packet, and XGW-H to one that goes on to XGW-x86:
+ * outer destination, TTL and checksums change; the source (unless given: null keeps
+ * it), the VXLAN header with its reserved bits and the inner packet stay.  Addresses
+ * are of the family that the packet arrived in; outer TTL >= 2.  Moves p->data behind
+ * tags that are taken off, and cuts padding. */
+void rewrite_hand_on(struct fwd_packet *p, const struct layers *l,
+                     const uint8_t *source, const uint8_t *destination,
+                     const uint8_t next_hop_mac[6], const uint8_t port_mac[6]);
+
 /* Ethernet header at `to`: 14 bytes. */
 void write_ethernet(uint8_t *to, const uint8_t *destination, const uint8_t *source,
                     uint16_t ethertype);

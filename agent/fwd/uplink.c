@@ -63,17 +63,12 @@ void uplink_set_read(struct uplink_set *set, const struct fwd_config *c, uint8_t
     }
 }
 
-unsigned uplink_pick(const struct uplink_set *set, const struct fwd_config *c,
-                     const struct fwd_packet *p, const struct layers *l)
+unsigned uplink_pick_by(const struct uplink_set *set, const struct fwd_config *c,
+                        uint64_t hash)
 {
-    uint64_t hash;
     uint64_t best = 0;
     unsigned pick = 0;
 
-    if (set->count == 1) {
-        return 0;
-    }
-    hash = flow_hash(p, l);
     for (unsigned i = 0; i < set->count; i++) {
         uint64_t score = mix(hash ^ c->uplink[set->index[i]].seed, MIX_SALT_0);
 
@@ -83,4 +78,10 @@ unsigned uplink_pick(const struct uplink_set *set, const struct fwd_config *c,
         }
     }
     return pick;
+}
+
+unsigned uplink_pick(const struct uplink_set *set, const struct fwd_config *c,
+                     const struct fwd_packet *p, const struct layers *l)
+{
+    return set->count == 1 ? 0 : uplink_pick_by(set, c, flow_hash(p, l));
 }

@@ -27,6 +27,10 @@ void uplink_set_read(struct uplink_set *set, const struct fwd_config *c,
 unsigned uplink_pick(const struct uplink_set *set, const struct fwd_config *c,
                      const struct fwd_packet *p, const struct layers *l);
 
+/* The same by a hash of the caller's, for packets whose inside nobody looked at. */
+unsigned uplink_pick_by(const struct uplink_set *set, const struct fwd_config *c,
+                        uint64_t hash);
+
 /* The score's seed of an uplink: equal for equal port, address and next hop. */
 uint64_t uplink_seed(uint16_t port, const struct ip *address,
                      const struct ip *next_hop);

@@ -2,7 +2,6 @@
 
 #include "agent/fwd/fast.h"
 #include "agent/fwd/rewrite.h"
-#include "agent/fwdh/rewrite.h"
 
 #define PREFETCH_AHEAD 8
 
@@ -222,9 +221,9 @@ static void fall_back(struct call *c, const struct flow *f, uint8_t cls)
         drop(c, f, f->half, reason);
         return;
     }
-    hrewrite_fallback(p, &f->layers,
-                      way.row->action == PHYS_KEEP_SRC ? NULL : way.row->source,
-                      (const uint8_t *)to, way.dmac, way.smac);
+    rewrite_hand_on(p, &f->layers,
+                    way.row->action == PHYS_KEEP_SRC ? NULL : way.row->source,
+                    (const uint8_t *)to, way.dmac, way.smac);
     p->verdict = FWD_FORWARD;
     p->uplink = (uint8_t)way.port;
     c->fallback++;

@@ -36,7 +36,7 @@ void control_reclaim(struct control *c)
 
         if (all_passed(c, r)) {
             *at = r->next;
-            fwd_config_free(r->config);
+            device_old_fini(&r->old);
             free(r);
         } else {
             at = &r->next;
@@ -166,7 +166,7 @@ void control_free(struct control *c)
     while (c->retired) {
         struct retired *next = c->retired->next;
 
-        fwd_config_free(c->retired->config);
+        device_old_fini(&c->retired->old);
         free(c->retired);
         c->retired = next;
     }

@@ -13,10 +13,10 @@
 
 #include <event2/event.h>
 
-/* A configuration that workers may still read. */
+/* What a new configuration replaced, and workers may still read. */
 struct retired {
     struct retired *next;
-    struct fwd_config *config;
+    struct device_old old;
     uint64_t tickets[WORKERS_MAX];
 };
 
@@ -45,8 +45,7 @@ static inline char *control_text(const char *text)
     return u.out;
 }
 
-/* Keeps what is in `r` (a null configuration is fine) until every worker has passed,
- * then frees both. */
+/* Keeps what is in `r` until every worker has passed, then frees both. */
 void control_retire(struct control *c, struct retired *r);
 
 /* Frees what every worker has passed. */

@@ -28,11 +28,8 @@ void control_fill_status(const struct control *c, Xgw__Gateway__V1__Status *stat
 
     for (int table = 0; table < TABLE_COUNT; table++) {
         entries[table] = table_set_count(d->records, (enum table_id)table);
-        capacity[table] = 0;
+        capacity[table] = device_capacity(d, (enum table_id)table);
     }
-    capacity[TABLE_VNI] = c->config.limits->max_vnis;
-    capacity[TABLE_VXLAN_ROUTE] = c->config.limits->max_routes;
-    capacity[TABLE_VM_NC] = c->config.limits->max_vm_nc;
     status->boot_id = d->boot_id;
     status->term = d->term;
     status->applied = d->applied;
@@ -99,22 +96,20 @@ static void fill_ports(const struct control *c, struct counters *k)
 static unsigned fill_tables(const struct control *c, struct counters *k)
 {
     const struct device *d = c->config.device;
-    const struct {
-        enum table_id table;
-        uint64_t capacity;
-    } tables[] = { { TABLE_VNI, c->config.limits->max_vnis },
-                   { TABLE_VXLAN_ROUTE, c->config.limits->max_routes },
-                   { TABLE_VM_NC, c->config.limits->max_vm_nc } };
-    enum { COUNT = sizeof(tables) / sizeof(tables[0]) };
+    unsigned count = 0;
 
-    for (unsigned i = 0; i < COUNT; i++) {
-        xgw__gateway__v1__table_use__init(&k->tables[i]);
-        k->tables[i].name = control_text(table_name(tables[i].table));
-        k->tables[i].used = table_set_count(d->records, tables[i].table);
-        k->tables[i].capacity = tables[i].capacity;
-        k->table_list[i] = &k->tables[i];
+    for (unsigned table = 0; table < TABLE_COUNT; table++) {
+        if (!(d->table_mask >> table & 1)) {
+            continue;
+        }
+        xgw__gateway__v1__table_use__init(&k->tables[count]);
+        k->tables[count].name = control_text(table_name((enum table_id)table));
+        k->tables[count].used = table_set_count(d->records, (enum table_id)table);
+        k->tables[count].capacity = device_capacity(d, (enum table_id)table);
+        k->table_list[count] = &k->tables[count];
+        count++;
     }
-    return COUNT;
+    return count;
 }
 
 static void fill_cores(const struct control *c, struct counters *k)

@@ -136,7 +136,7 @@ static void on_configure(struct control *c, struct rpc_call *call,
     struct retired *old = calloc(1, sizeof(*old)); /* before there is no way back */
     struct err err = { 0 };
     enum rc rc = old ? device_configure(d, msg->term, msg->config.data, msg->config.len,
-                                        bind_ports, c, &old->config, &err)
+                                        bind_ports, c, &old->old, &err)
                      : err_set(&err, RC_NO_MEMORY, "configuration: no memory");
 
     if (rc != RC_OK) {

@@ -3,16 +3,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEVICE_TABLES (1u << TABLE_VNI | 1u << TABLE_VXLAN_ROUTE | 1u << TABLE_VM_NC)
+static const uint32_t tables_of[] = {
+    [DEVICE_X86] = 1u << TABLE_VNI | 1u << TABLE_VXLAN_ROUTE | 1u << TABLE_VM_NC,
+    [DEVICE_LB] = 1u << TABLE_VNI_CLUSTER,
+};
 
-enum rc device_init(struct device *d, const struct fib_limits *limits, uint64_t boot_id,
-                    struct err *err)
+enum rc device_init(struct device *d, uint8_t kind, const struct fib_limits *limits,
+                    uint64_t boot_id, struct err *err)
 {
+    bool is_lb = kind == DEVICE_LB;
+
     memset(d, 0, sizeof(*d));
+    d->kind = kind;
+    d->table_mask = tables_of[kind];
+    d->limits = limits ? *limits : (struct fib_limits){ 0 };
     d->boot_id = boot_id;
     d->records = table_set_new();
     d->fib = fib_new(limits);
-    if (!d->records || !d->fib) {
+    d->steer = is_lb ? steer_new() : NULL;
+    if (!d->records || !d->fib || (is_lb && !d->steer)) {
         device_fini(d);
         return err_set(err, RC_NO_MEMORY, "tables: no memory");
     }
@@ -22,9 +31,25 @@ enum rc device_init(struct device *d, const struct fib_limits *limits, uint64_t 
 void device_fini(struct device *d)
 {
     fwd_config_free(atomic_load(&d->fwd));
+    steer_free(d->steer);
     fib_free(d->fib);
     table_set_free(d->records);
     memset(d, 0, sizeof(*d));
+}
+
+uint64_t device_capacity(const struct device *d, enum table_id table)
+{
+    if (!(d->table_mask >> table & 1)) {
+        return 0;
+    }
+    switch (table) {
+    case TABLE_VXLAN_ROUTE:
+        return d->limits.max_routes;
+    case TABLE_VM_NC:
+        return d->limits.max_vm_nc;
+    default:
+        return d->limits.max_vnis;
+    }
 }
 
 void refusals_fini(struct refusals *r)
@@ -79,17 +104,19 @@ static void report(const struct fib_exceptions *from, struct refusals *to)
     to->unlisted += from->unlisted;
 }
 
-/* A controller's `tenant` rows have no place in a device. */
-static enum rc check_tables(const struct device_write *w, struct err *err)
+/* A controller's `tenant` rows have no place in a device, nor another kind's tables. */
+static enum rc check_tables(const struct device *d, const struct device_write *w,
+                            struct err *err)
 {
     struct batch_reader r = batch_reader_of(w->ops, w->len);
     struct batch_run run;
 
     while (batch_next(&r, &run)) {
-        if (!(DEVICE_TABLES & 1u << run.table)) {
+        if (!(d->table_mask & 1u << run.table)) {
             return err_field(err, RC_INVALID, "table", "device_table",
-                             "table %s is no device table",
-                             table_name((enum table_id)run.table));
+                             "table %s is no table of a device of kind %s",
+                             table_name((enum table_id)run.table),
+                             device_kind_name(d->kind));
         }
     }
     return RC_OK;
@@ -130,7 +157,7 @@ static enum rc write_rows(struct device *d, const struct device_write *w,
     if (rc != RC_OK) {
         return err_wrap(err, rc, "entry %u", index);
     }
-    rc = check_tables(w, err);
+    rc = check_tables(d, w, err);
     if (rc == RC_OK) {
         rc = table_set_apply(d->records, w->ops, w->len, &changes, NULL, err);
     }
@@ -177,28 +204,26 @@ enum rc device_write(struct device *d, const struct device_write *w,
     return RC_OK;
 }
 
-enum rc device_configure(struct device *d, uint64_t term, const uint8_t *packed,
-                         size_t len, device_bind_fn *bind, void *arg,
-                         struct fwd_config **ret_old, struct err *err)
+void device_old_fini(struct device_old *old)
 {
-    struct device_config *config = malloc(sizeof(*config));
-    struct fwd_config *old = atomic_load(&d->fwd);
-    struct fwd_config *now = NULL;
-    struct fwd_port ports[UPLINKS_MAX] = { 0 };
-    enum rc rc = config ? check_term(d, term, err)
-                        : err_set(err, RC_NO_MEMORY, "configuration: no memory");
+    fwd_config_free(old->fwd);
+    steer_free_old(old->clusters);
+    memset(old, 0, sizeof(*old));
+}
 
-    if (rc == RC_OK) {
-        rc = device_config_unpack(packed, len, config, err);
-    }
-    if (rc == RC_OK) {
-        rc = bind(arg, config, ports, err);
-    }
-    if (rc == RC_OK) {
-        rc = fwd_config_of_device(config, ports, &now, err);
-    }
+/* The members come before the configuration that is told with them: nothing can fail
+ * behind them. */
+static enum rc publish(struct device *d, const struct device_config *config,
+                       struct fwd_config *now, struct device_old *ret_old,
+                       struct err *err)
+{
+    struct fwd_config *old = atomic_load(&d->fwd);
+    enum rc rc = d->steer ? steer_configure(d->steer, d->fib, config->cluster_members,
+                                            config->cluster_member_count,
+                                            &ret_old->clusters, err)
+                          : RC_OK;
+
     if (rc != RC_OK) {
-        free(config);
         return rc;
     }
     if (old) {
@@ -206,9 +231,45 @@ enum rc device_configure(struct device *d, uint64_t term, const uint8_t *packed,
     }
     d->config_digest = device_config_digest(config);
     atomic_store_explicit(&d->fwd, now, memory_order_release);
-    *ret_old = old;
-    free(config);
+    ret_old->fwd = old;
     return RC_OK;
+}
+
+static enum rc configure(struct device *d, const struct device_config *config,
+                         device_bind_fn *bind, void *arg, struct device_old *ret_old,
+                         struct err *err)
+{
+    struct fwd_port ports[UPLINKS_MAX] = { 0 };
+    struct fwd_config *now = NULL;
+    enum rc rc;
+
+    if (config->kind != d->kind) {
+        return err_field(err, RC_INVALID, "kind", "device_kind",
+                         "a configuration for a device of kind %s: this one is %s",
+                         device_kind_name(config->kind), device_kind_name(d->kind));
+    }
+    rc = bind(arg, config, ports, err);
+    rc = rc ? rc : fwd_config_of_device(config, ports, &now, err);
+    rc = rc ? rc : publish(d, config, now, ret_old, err);
+    if (rc != RC_OK) {
+        fwd_config_free(now);
+    }
+    return rc;
+}
+
+enum rc device_configure(struct device *d, uint64_t term, const uint8_t *packed,
+                         size_t len, device_bind_fn *bind, void *arg,
+                         struct device_old *ret_old, struct err *err)
+{
+    struct device_config *config = malloc(sizeof(*config));
+    enum rc rc = config ? check_term(d, term, err)
+                        : err_set(err, RC_NO_MEMORY, "configuration: no memory");
+
+    memset(ret_old, 0, sizeof(*ret_old));
+    rc = rc ? rc : device_config_unpack(packed, len, config, err);
+    rc = rc ? rc : configure(d, config, bind, arg, ret_old, err);
+    free(config);
+    return rc;
 }
 
 /* ---- read-back ---- */
@@ -361,7 +422,7 @@ static uint32_t spend(uint32_t budget)
 bool device_read(const struct device *d, struct device_reading *r, uint32_t max_rows,
                  size_t max_bytes, struct batch_writer *to)
 {
-    uint32_t mask = r->table ? 1u << r->table : DEVICE_TABLES;
+    uint32_t mask = r->table ? 1u << r->table : d->table_mask;
     uint32_t budget = max_rows + 1;
 
     if (!r->has_begun) {

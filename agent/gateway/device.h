@@ -6,24 +6,32 @@
  * kept equal: a row that the fib cannot place is taken out of the records again and
  * reported, so a read-back never shows what packets do not get.
  *
- * The control thread owns it.  Workers see three things, each published with release
- * order: the fib (whose pointer never changes), the compiled configuration, and
- * `is_ready`.
+ * It is of a kind that xgw-agent's own protocol drives: XGW-x86, or a load balancer.
+ * The kinds differ in the tables that they take; a load balancer has members, too.
+ *
+ * The control thread owns it.  Workers see four things, each published with release
+ * order: the fib and the members (whose pointers never change), the compiled
+ * configuration, and `is_ready`.
  */
 #pragma once
 
 #include "agent/fwd/fib.h"
 #include "agent/fwd/fwd_config.h"
+#include "agent/fwd/steer.h"
 #include "proto/model/agent_msg.h"
 #include "proto/model/object.h"
 
 #include <stdatomic.h>
 
 struct device {
+    uint8_t kind;             /* enum device_kind: DEVICE_X86, DEVICE_LB */
+    uint32_t table_mask;      /* 1 << table of those that it takes */
+    struct fib_limits limits; /* as it was made with */
     struct table_set *records;
     struct fib *fib;
-    uint64_t boot_id; /* random, new for each process, never 0 */
-    uint64_t term;    /* the highest that a writer showed */
+    struct steer *steer; /* of a load balancer, else null */
+    uint64_t boot_id;    /* random, new for each process, never 0 */
+    uint64_t term;       /* the highest that a writer showed */
     uint64_t applied;
     uint64_t writes;                  /* batches with rows that were applied */
     uint64_t config_digest;           /* 0: none yet */
@@ -32,10 +40,13 @@ struct device {
 };
 
 /* `boot_id` comes from the caller, who has the random source. */
-enum rc device_init(struct device *d, const struct fib_limits *limits, uint64_t boot_id,
-                    struct err *err);
+enum rc device_init(struct device *d, uint8_t kind, const struct fib_limits *limits,
+                    uint64_t boot_id, struct err *err);
 /* No worker may run any more. */
 void device_fini(struct device *d);
+
+/* What a table may hold at most; 0: nothing, or no bound. */
+uint64_t device_capacity(const struct device *d, enum table_id table);
 
 /* As many as one batch may have rows at most. */
 struct refusals {
@@ -67,12 +78,18 @@ enum rc device_write(struct device *d, const struct device_write *w,
 typedef enum rc device_bind_fn(void *arg, const struct device_config *config,
                                struct fwd_port ports[UPLINKS_MAX], struct err *err);
 
-/* Compiles and publishes a packed device_config.  Gives the configuration that workers
- * may still read in `*ret_old` (null if none): free it with fwd_config_free() after all
- * of them passed a quiescent point. */
+/* What workers may still read of a configuration that was replaced. */
+struct device_old {
+    struct fwd_config *fwd;
+    struct steer_cluster *clusters;
+};
+void device_old_fini(struct device_old *old); /* all of them passed a quiescent point */
+
+/* Compiles and publishes a packed device_config, which is for a device of this kind.
+ * Gives in `*ret_old` what it replaced. */
 enum rc device_configure(struct device *d, uint64_t term, const uint8_t *packed,
                          size_t len, device_bind_fn *bind, void *arg,
-                         struct fwd_config **ret_old, struct err *err);
+                         struct device_old *ret_old, struct err *err);
 
 /* A read-back on its way: of one table or all (0), of one VNI or all (0). */
 struct device_reading {

@@ -18,13 +18,12 @@
 
 struct gateway {
     struct options options;
-    struct fib_limits limits;
-    struct device device;   /* --pipeline x86 */
+    struct device device;   /* --pipeline x86, lb */
     struct hswitch *tables; /* --pipeline h */
     struct ports ports;
     struct worker *workers;
     struct fib_reader *readers;
-    struct flow_sample *samples; /* --pipeline x86: one a worker */
+    struct flow_sample *samples; /* --pipeline x86, lb: one a worker */
     struct rte_ring *local;
     struct probe_port probes;
     int wake_fd;
@@ -61,13 +60,17 @@ static enum rc draw(uint64_t *ret, struct err *err)
 
 static enum rc start_device(struct gateway *g, struct err *err)
 {
+    struct fib_limits limits = { .max_routes = g->options.max_routes,
+                                 .max_vm_nc = g->options.max_vm_nc,
+                                 .max_vnis = g->options.max_vnis };
     uint64_t boot_id;
     enum rc rc = draw(&boot_id, err);
 
-    g->limits.max_routes = g->options.max_routes;
-    g->limits.max_vm_nc = g->options.max_vm_nc;
-    g->limits.max_vnis = g->options.max_vnis;
-    return rc == RC_OK ? device_init(&g->device, &g->limits, boot_id, err) : rc;
+    return rc == RC_OK ? device_init(&g->device,
+                                     g->options.pipeline == PIPELINE_LB ? DEVICE_LB
+                                                                        : DEVICE_X86,
+                                     &limits, boot_id, err)
+                       : rc;
 }
 
 static enum rc start_switch(struct gateway *g, struct err *err)
@@ -101,6 +104,12 @@ static void stop_samples(struct gateway *g)
     free(g->samples);
 }
 
+static const struct worker_pipeline *const pipeline_of[] = {
+    [PIPELINE_X86] = &worker_pipeline_x86,
+    [PIPELINE_H] = &worker_pipeline_h,
+    [PIPELINE_LB] = &worker_pipeline_lb,
+};
+
 static enum rc start_workers(struct gateway *g, struct err *err)
 {
     unsigned lcore = UINT32_MAX;
@@ -117,7 +126,7 @@ static enum rc start_workers(struct gateway *g, struct err *err)
     }
     for (unsigned i = 0; i < g->options.workers; i++) {
         struct worker_config config = {
-            .pipeline = is_h(g) ? &worker_pipeline_h : &worker_pipeline_x86,
+            .pipeline = pipeline_of[g->options.pipeline],
             .device = &g->device,
             .tables = g->tables,
             .h_worker = is_h(g) ? &g->tables->workers[i] : NULL,
@@ -160,7 +169,6 @@ static enum rc start_control(struct gateway *g, struct err *err)
         .from_workers = g->local,
         .wake_fd = g->wake_fd,
         .probes = &g->probes,
-        .limits = &g->limits,
         .use_taps = g->options.taps,
     };
 
@@ -252,7 +260,7 @@ int main(int argc, char **argv)
     }
     log_info("gateway serves",
              "pipeline=%s control=%s ports=%u workers=%u boot=%016" PRIx64,
-             is_h(&g) ? "h" : "x86", g.options.control, g.ports.count,
+             options_pipelines[g.options.pipeline], g.options.control, g.ports.count,
              g.options.workers, g.device.boot_id);
     program_run(&g.program);
     stop(&g);

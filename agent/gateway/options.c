@@ -4,16 +4,17 @@
 
 #include <string.h>
 
-static const char *const pipelines[] = { "x86", "h", NULL };
+const char *const options_pipelines[] = { "x86", "h", "lb", NULL };
 static const char *const profiles[] = { "tofino", "bench", NULL };
 static const char *const hugepages[] = { "auto", "on", "off", NULL };
 
 static const struct config_key keys[] = {
-    { CONFIG_ENUM(struct options, pipeline), .name = "pipeline", .choices = pipelines,
-      .def = "x86",
+    { CONFIG_ENUM(struct options, pipeline), .name = "pipeline",
+      .choices = options_pipelines, .def = "x86",
       .what =
-          "What the gateway is: x86 is XGW-x86, driven by xgw-agent's own protocol; "
-          "h is XGW-H in software, driven by P4Runtime." },
+          "What the gateway is: x86 is XGW-x86 and lb a load balancer in front of the "
+          "clusters, both driven by xgw-agent's own protocol; h is XGW-H in software, "
+          "driven by P4Runtime." },
     { CONFIG_PATH(struct options, control), .name = "control",
       .def = "unix:/run/xgw/gateway.sock",
       .what = "Address of the control socket that the agent dials." },
@@ -55,7 +56,8 @@ static const struct config_key keys[] = {
       .max = 1u << 28, .unit = "entries", .def = "4194304",
       .what = "Most VM-NC entries." },
     { CONFIG_U32(struct options, max_vnis), .name = "max-vnis", .min = 1,
-      .max = 1u << 24, .unit = "entries", .def = "1048576", .what = "Most VNIs." },
+      .max = 1u << 24, .unit = "entries", .def = "1048576",
+      .what = "Most VNIs; of a load balancer, most rows of vni_cluster." },
     { CONFIG_ENUM(struct options, log_level), .name = "log-level",
       .choices = log_level_names, .def = "info", .reloadable = true,
       .what = "Least level that is logged." },

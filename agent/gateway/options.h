@@ -6,7 +6,7 @@
 #include "proto/base/config.h"
 
 enum { HUGEPAGES_AUTO, HUGEPAGES_ON, HUGEPAGES_OFF };
-enum { PIPELINE_X86, PIPELINE_H };
+enum { PIPELINE_X86, PIPELINE_H, PIPELINE_LB };
 enum { PROFILE_TOFINO, PROFILE_BENCH };
 
 struct options {
@@ -38,6 +38,7 @@ struct options {
 };
 
 extern const struct config_table options_table;
+extern const char *const options_pipelines[]; /* names of PIPELINE_… */
 
 /* The list of `ports`, separated by spaces.  Gives the specs; at most PORTS_MAX. */
 enum rc options_ports(const struct options *o, struct port_spec specs[PORTS_MAX],

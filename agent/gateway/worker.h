@@ -51,20 +51,28 @@ struct worker_pipeline {
     void (*quiescent)(struct worker *w);
     void (*offline)(struct worker *w);
 };
+/* Of pipelines over a device and its fib. */
+bool worker_device_is_ready(const struct worker *w);
+void worker_fib_online(struct worker *w);
+void worker_fib_quiescent(struct worker *w);
+void worker_fib_offline(struct worker *w);
+
 extern const struct worker_pipeline worker_pipeline_x86;
 extern const struct worker_pipeline worker_pipeline_h;
+extern const struct worker_pipeline worker_pipeline_lb;
 
 struct worker_config {
     const struct worker_pipeline *pipeline;
-    const struct device *device;  /* x86 */
+    const struct device *device;  /* x86, lb */
     const struct hswitch *tables; /* h */
     struct hworker *h_worker;     /* h: this worker's in tables->workers */
     struct ports *ports;
     struct probe_port *probes;   /* read as one more port; null: another worker does */
     struct rte_ring *to_control; /* frames that were LOCAL; port in mbuf->port */
     int wake_fd;                 /* eventfd: the ring is no longer empty */
-    struct fib_reader *reader;   /* x86: one of an array that the control thread sums */
-    struct flow_sample *sample;  /* x86: who is heavy; null: nobody asks */
+    struct fib_reader
+        *reader; /* x86, lb: one of an array that the control thread sums */
+    struct flow_sample *sample; /* x86, lb: who is heavy; null: nobody asks */
     unsigned index;
     unsigned workers; /* in all */
     bool busy_poll;

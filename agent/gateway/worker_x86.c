@@ -20,30 +20,30 @@ static void burst(struct worker *w, struct fwd_worker *count,
     }
 }
 
-static bool is_ready(const struct worker *w)
+bool worker_device_is_ready(const struct worker *w)
 {
     return atomic_load_explicit(&w->config.device->is_ready, memory_order_acquire);
 }
 
-static void online(struct worker *w)
+void worker_fib_online(struct worker *w)
 {
     fib_reader_online(w->config.device->fib, w->config.reader);
 }
 
-static void quiescent(struct worker *w)
+void worker_fib_quiescent(struct worker *w)
 {
     fib_reader_quiescent(w->config.device->fib, w->config.reader);
 }
 
-static void offline(struct worker *w)
+void worker_fib_offline(struct worker *w)
 {
     fib_reader_offline(w->config.reader);
 }
 
 const struct worker_pipeline worker_pipeline_x86 = {
     .burst = burst,
-    .is_ready = is_ready,
-    .online = online,
-    .quiescent = quiescent,
-    .offline = offline,
+    .is_ready = worker_device_is_ready,
+    .online = worker_fib_online,
+    .quiescent = worker_fib_quiescent,
+    .offline = worker_fib_offline,
 };

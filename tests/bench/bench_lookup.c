@@ -119,7 +119,7 @@ static void configure(struct device *d)
 {
     struct device_config *c = allocate(sizeof(*c));
     struct uplink *u = &c->uplinks[0];
-    struct fwd_config *old = NULL;
+    struct device_old old;
     struct buf packed = BUF_INIT;
     struct err err = { 0 };
 
@@ -537,7 +537,7 @@ static void start_size(struct bench *b, struct size *s)
     config.routes = s->routes;
     config.data_dir = b->data;
     if (gen_new(&config, &g, &err) != RC_OK ||
-        device_init(&s->device, NULL, 1, &err) != RC_OK) {
+        device_init(&s->device, DEVICE_X86, NULL, 1, &err) != RC_OK) {
         fail(s->name, &err);
     }
     s->targets = allocate((size_t)PACKETS * sizeof(*s->targets));

@@ -82,17 +82,17 @@ static void do_write(struct device *d, const Xgw__Gateway__V1__Write *msg)
 static void do_configure(struct device *d, const Xgw__Gateway__V1__Configure *msg)
 {
     struct fwd_config *before = atomic_load(&d->fwd);
-    struct fwd_config *old = NULL;
+    struct device_old old;
     struct err err = { 0 };
 
     if (device_configure(d, msg->term, msg->config.data, msg->config.len, bind_port,
                          NULL, &old, &err) != RC_OK) {
-        FUZZ_CLAIM(err.msg[0] != '\0' && !old && atomic_load(&d->fwd) == before);
+        FUZZ_CLAIM(err.msg[0] != '\0' && !old.fwd && atomic_load(&d->fwd) == before);
     } else {
-        FUZZ_CLAIM(old == before &&
+        FUZZ_CLAIM(old.fwd == before &&
                    d->config_digest ==
                        device_config_bytes_digest(msg->config.data, msg->config.len));
-        fwd_config_free(old);
+        device_old_fini(&old);
     }
 }
 
@@ -114,7 +114,7 @@ static void take(struct device *d, struct rpc_arena *arena, const uint8_t *data,
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void run(uint8_t kind, const uint8_t *data, size_t size)
 {
     struct fib_limits limits = { .max_routes = 100,
                                  .max_vm_nc = 100,
@@ -124,7 +124,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct rpc_arena arena = { 0 };
     struct device d;
 
-    FUZZ_CLAIM(device_init(&d, &limits, 1, NULL) == RC_OK);
+    FUZZ_CLAIM(device_init(&d, kind, &limits, 1, NULL) == RC_OK);
     while (size >= 2) {
         size_t len = (size_t)data[0] << 8 | data[1];
 
@@ -137,5 +137,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_read_back(&d);
     rpc_arena_fini(&arena);
     device_fini(&d);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    run(DEVICE_X86, data, size);
+    run(DEVICE_LB, data, size);
     return 0;
 }

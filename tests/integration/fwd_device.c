@@ -166,3 +166,49 @@ enum rc fwd_device_load(const char *path, struct fwd_config **ret, struct err *e
     json_decref(root);
     return rc;
 }
+
+static enum rc read_name(json_t *value, const char *field, char *to, size_t size,
+                         struct err *err)
+{
+    if (!json_is_string(value) || json_string_length(value) >= size) {
+        return err_set(err, RC_INVALID, "%s: a name is expected", field);
+    }
+    memcpy(to, json_string_value(value), json_string_length(value) + 1);
+    return RC_OK;
+}
+
+static enum rc read_member(json_t *from, struct cluster_member *to, struct err *err)
+{
+    json_t *v4 = json_object_get(from, "v4");
+    json_t *v6 = json_object_get(from, "v6");
+    enum rc rc;
+
+    memset(to, 0, sizeof(*to));
+    rc = read_name(json_object_get(from, "cluster"), "cluster", to->cluster,
+                   sizeof(to->cluster), err);
+    rc = rc ? rc
+            : read_name(json_object_get(from, "node"), "node", to->node,
+                        sizeof(to->node), err);
+    rc = rc || json_is_null(v4) ? rc : read_ip(v4, "v4", &to->v4, err);
+    return rc || json_is_null(v6) ? rc : read_ip(v6, "v6", &to->v6, err);
+}
+
+enum rc fwd_device_members(const char *path,
+                           struct cluster_member ret[CLUSTER_MEMBERS_MAX],
+                           uint32_t *ret_count, struct err *err)
+{
+    json_error_t where;
+    json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, &where);
+    json_t *list = json_object_get(root, "members");
+    enum rc rc = RC_OK;
+
+    *ret_count = (uint32_t)json_array_size(list);
+    if (!json_is_array(list) || *ret_count > CLUSTER_MEMBERS_MAX) {
+        rc = err_set(err, RC_INVALID, "%s: members: a list is expected", path);
+    }
+    for (uint32_t i = 0; rc == RC_OK && i < *ret_count; i++) {
+        rc = read_member(json_array_get(list, i), &ret[i], err);
+    }
+    json_decref(root);
+    return rc;
+}

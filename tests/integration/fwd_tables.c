@@ -111,7 +111,7 @@ void fwd_tables_free(struct fwd_tables *t)
     free(t);
 }
 
-const struct fib *fwd_tables_fib(const struct fwd_tables *t)
+struct fib *fwd_tables_fib(struct fwd_tables *t)
 {
     return t->fib;
 }

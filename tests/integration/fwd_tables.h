@@ -13,4 +13,4 @@ enum rc fwd_tables_load(const char *path, struct fwd_tables **ret, struct err *e
 void fwd_tables_free(struct fwd_tables *t); /* null is fine */
 
 /* Borrowed.  The calling thread is online at it until fwd_tables_free(). */
-const struct fib *fwd_tables_fib(const struct fwd_tables *t);
+struct fib *fwd_tables_fib(struct fwd_tables *t);

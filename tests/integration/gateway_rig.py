@@ -21,7 +21,8 @@ import grpc
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PUT, DELETE = 1, 2
-TABLES = {"tenant": 0, "vni": 1, "vxlan_route": 2, "vm_nc": 3}
+TABLES = {"tenant": 0, "vni": 1, "vxlan_route": 2, "vm_nc": 3, "vni_cluster": 6}
+DEVICE_X86, DEVICE_LB = 1, 5
 SCOPES = {"local": 1, "peer": 2, "internet": 3, "idc": 4, "region": 5, "service": 6,
           "derived": 7}
 VNI_FLAGS = {"internet": 1, "acl": 2, "inner_vlan": 4}
@@ -70,6 +71,8 @@ def value_of(e):
     if e["table"] == "vm_nc":
         mac = mac_bytes(e["mac"]) if "mac" in e else b""
         return packed_ip(e["nc"]) + bytes([len(mac) > 0]) + mac
+    if e["table"] == "vni_cluster":
+        return packed_name(e["cluster"])
     scope = e["scope"]
     out = bytes([SCOPES[scope]])
     if scope == "peer":
@@ -104,13 +107,15 @@ def packed_optional(text):
 
 
 def packed_config(c):
-    """`c` as tests/reference's device.json, its ports by name."""
+    """`c` as tests/reference's device.json, its ports by name; with `members` that of a
+    load balancer."""
     def of(addresses, version):
         return next((a for a in addresses if ipaddress.ip_address(a).version == version),
                     None)
 
-    out = b"D\x01" + packed_name("gw-1") + packed_name("x86-1") + b"\x01"
-    out += bytes([1 if c.get("udp6_zero_csum") else 0])
+    out = b"D\x01" + packed_name("gw-1") + packed_name("x86-1")
+    out += bytes([DEVICE_LB if "members" in c else DEVICE_X86,
+                  1 if c.get("udp6_zero_csum") else 0])
     for addresses in (c["vteps"], c["vips"], c["icmp_source"]):
         out += packed_optional(of(addresses, 4)) + packed_optional(of(addresses, 6))
     sources = sorted(packed_prefix(p) for p in c["underlay_source"])
@@ -130,7 +135,13 @@ def packed_config(c):
         out += b"\x01" + mac_bytes(mac) if mac else b"\0"
         out += struct.pack("!H", some["mtu"])
     out += b"\0\0"          # no fallback address
-    return out + bytes(1 + 48)  # nor what an XGW-H falls back to
+    out += bytes(1 + 48)    # nor what an XGW-H falls back to
+    if "members" in c:
+        out += struct.pack("!H", len(c["members"]))
+        for m in c["members"]:
+            out += packed_name(m["cluster"]) + packed_name(m["node"])
+            out += packed_optional(m["v4"]) + packed_optional(m["v6"])
+    return out
 
 
 def unpack(rows):
@@ -150,6 +161,8 @@ def unpack(rows):
             value = at
             if table == 1:
                 at += 2
+            elif table == 6:
+                at += 1 + rows[at]
             elif table == 3:
                 at += 1 + (4 if rows[at] == 4 else 16)
                 at += 7 if rows[at] else 1

@@ -45,7 +45,7 @@ def write_empty_pcap(path):
     path.write_bytes(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 1))
 
 
-def run(program, api, folder, workers):
+def run(program, api, folder, workers, pipeline):
     """Counters, and the frames that left each port."""
     device = json.loads((folder / "device.json").read_text())
     entries = [json.loads(line) for line in (folder / "entries.ndjson").open()]
@@ -53,8 +53,8 @@ def run(program, api, folder, workers):
     write_empty_pcap(folder / "none.pcap")
     ports = " ".join(f"up{n}=pcap:{folder}/{source}.pcap,{folder}/out{n}.pcap"
                      for n, source in ((0, "in"), (1, "none")))
-    with gw.Gateway(program, ports, *OPTIONS, "--workers", str(workers),
-                    folder=folder) as g, gw.Client(api, g.address) as client:
+    with gw.Gateway(program, ports, *OPTIONS, "--workers", str(workers), "--pipeline",
+                    pipeline, folder=folder) as g, gw.Client(api, g.address) as client:
         client.open(1)
         client.configure(gw.packed_config(device))
         done = client.write(gw.batch(gw.PUT, entries), revision=1)
@@ -72,8 +72,8 @@ def run(program, api, folder, workers):
     return c, device, expected
 
 
-def check(program, api, folder, workers):
-    c, device, expected = run(program, api, folder, workers)
+def check(program, api, folder, workers, pipeline="x86"):
+    c, device, expected = run(program, api, folder, workers, pipeline)
     own = {gw.ipaddress.ip_address(u["address"]).packed for u in device["uplinks"]}
     frames = {n: [f for f in compare.read_pcap(folder / f"out{n}.pcap")
                   if not is_own(f, own)] for n in (0, 1)}

@@ -81,7 +81,7 @@ static struct device device_new(const struct fib_limits *limits)
     struct device d;
     struct err err = { 0 };
 
-    ck_assert_int_eq(device_init(&d, limits, 42, &err), RC_OK);
+    ck_assert_int_eq(device_init(&d, DEVICE_X86, limits, 42, &err), RC_OK);
     return d;
 }
 
@@ -193,7 +193,7 @@ static void pack_config(struct buf *to, uint16_t mtu)
 }
 
 static enum rc configure(struct device *d, uint64_t term, const struct buf *packed,
-                         struct binding *b, struct fwd_config **old)
+                         struct binding *b, struct device_old *old)
 {
     struct err err = { 0 };
 
@@ -204,11 +204,11 @@ static void configure_ok(struct device *d)
 {
     struct buf packed = BUF_INIT;
     struct binding b = { 0 };
-    struct fwd_config *old = NULL;
+    struct device_old old;
 
     pack_config(&packed, 1500);
     ck_assert_int_eq(configure(d, 1, &packed, &b, &old), RC_OK);
-    fwd_config_free(old);
+    device_old_fini(&old);
     buf_fini(&packed);
 }
 
@@ -619,13 +619,13 @@ START_TEST(a_configuration_is_published_and_the_old_one_handed_back)
     struct buf first = BUF_INIT;
     struct buf second = BUF_INIT;
     struct binding b = { 0 };
-    struct fwd_config *old = NULL;
+    struct device_old old;
     struct fwd_config *published;
 
     pack_config(&first, 1500);
     pack_config(&second, 9000);
     ck_assert_int_eq(configure(&d, 5, &first, &b, &old), RC_OK);
-    ck_assert_ptr_null(old);
+    ck_assert_ptr_null(old.fwd);
     ck_assert_uint_eq(d.term, 5);
     ck_assert_uint_eq(d.config_digest,
                       device_config_bytes_digest(first.data, first.len));
@@ -635,13 +635,13 @@ START_TEST(a_configuration_is_published_and_the_old_one_handed_back)
     ck_assert_uint_eq(published->uplink[0].mtu, 1500);
     fwd_config_set_mac(published, 0, (const uint8_t *)"\x02\0\0\0\1\1");
     ck_assert_int_eq(configure(&d, 5, &second, &b, &old), RC_OK);
-    ck_assert_ptr_eq(old, published);
+    ck_assert_ptr_eq(old.fwd, published);
     published = atomic_load(&d.fwd);
     ck_assert_uint_eq(published->uplink[0].mtu, 9000);
     ck_assert_uint_eq(atomic_load(&published->next_hop_mac[0]),
-                      atomic_load(&old->next_hop_mac[0])); /* still resolved */
+                      atomic_load(&old.fwd->next_hop_mac[0])); /* still resolved */
     ck_assert_uint_ne(atomic_load(&published->next_hop_mac[0]), 0);
-    fwd_config_free(old);
+    device_old_fini(&old);
     buf_fini(&first);
     buf_fini(&second);
     device_fini(&d);
@@ -653,7 +653,7 @@ START_TEST(a_configuration_that_cannot_be_changes_nothing)
     struct device d = device_new(NULL);
     struct buf packed = BUF_INIT;
     struct binding b = { .answer = RC_NOT_FOUND };
-    struct fwd_config *old = NULL;
+    struct device_old old;
 
     pack_config(&packed, 1500);
     ck_assert_int_eq(configure(&d, 1, &packed, &b, &old), RC_NOT_FOUND);
@@ -668,7 +668,7 @@ START_TEST(a_configuration_that_cannot_be_changes_nothing)
     ck_assert_uint_eq(d.config_digest, 0);
     ck_assert_int_eq(configure(&d, 2, &packed, &b, &old), RC_OK);
     ck_assert_int_eq(configure(&d, 1, &packed, &b, &old), RC_STALE);
-    ck_assert_ptr_null(old);
+    ck_assert_ptr_null(old.fwd);
     buf_fini(&packed);
     device_fini(&d);
 }

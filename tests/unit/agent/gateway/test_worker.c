@@ -87,7 +87,7 @@ static void configure(struct device *d)
     static struct device_config c;
     struct uplink *u = &c.uplinks[0];
     struct buf packed = BUF_INIT;
-    struct fwd_config *old = NULL;
+    struct device_old old;
 
     memset(&c, 0, sizeof(c));
     strcpy(c.node, "gw");
@@ -157,7 +157,7 @@ static struct rig rig_new(void)
 
     r.reader = aligned_alloc(64, sizeof(*r.reader));
     r.worker = aligned_alloc(64, sizeof(*r.worker));
-    ck_assert_int_eq(device_init(&r.device, NULL, 1, NULL), RC_OK);
+    ck_assert_int_eq(device_init(&r.device, DEVICE_X86, NULL, 1, NULL), RC_OK);
     ck_assert_int_eq(flow_sample_init(&r.sample, 1), RC_OK);
     config.reader = r.reader;
     worker_init(r.worker, &config);
