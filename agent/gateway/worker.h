@@ -41,8 +41,8 @@ struct worker_tx {
 /* What a worker does between receiving and sending, one of these a pipeline. */
 struct worker_pipeline {
     /* Verdicts for packets[0..n); fills w->port_of for the uplinks they name.  x86
-     * counts in `count`; XGW-H counts, as a chip does, where its tables say, and probes
-     * like any packet. */
+     * and lb count in `count`; XGW-H counts, as a chip does, where its tables say, and
+     * probes like any packet. */
     void (*burst)(struct worker *w, struct fwd_worker *count,
                   struct fwd_packet packets[], unsigned n, struct fwd_answers *answers);
     bool (*is_ready)(const struct worker *w);

@@ -3,8 +3,8 @@
 #include "agent/fwd/fwd_lb.h"
 #include "agent/gateway/worker.h"
 
-static void burst(struct worker *w, struct fwd_packet packets[], unsigned n,
-                  struct fwd_answers *answers)
+static void burst(struct worker *w, struct fwd_worker *count,
+                  struct fwd_packet packets[], unsigned n, struct fwd_answers *answers)
 {
     const struct device *d = w->config.device;
     struct lb_view view = {
@@ -14,11 +14,11 @@ static void burst(struct worker *w, struct fwd_packet packets[], unsigned n,
         .steer = d->steer,
     };
 
-    answers->count = 0;                      /* the members answer */
-    if (view.is_ready && w->config.sample) { /* as they arrived */
+    answers->count = 0; /* the members answer */
+    if (view.is_ready && w->config.sample && count == &w->fwd) { /* as they arrived */
         flow_sample_burst(w->config.sample, view.config, packets, n);
     }
-    lb_burst(&view, &w->fwd, packets, n);
+    lb_burst(&view, count, packets, n);
     for (unsigned i = 0; view.config && i < view.config->uplink_count; i++) {
         w->port_of[i] = view.config->uplink[i].port;
     }
