@@ -209,7 +209,7 @@ static void take_request(struct rest_request *r)
     const char *path = uri ? evhttp_uri_get_path(uri) : NULL;
     const char *query = uri ? evhttp_uri_get_query(uri) : NULL;
 
-    /* What evhttp cannot read, or will not (413), it has answered itself. */
+    /* What evhttp cannot read, or will not (413), does not come here: rest_page.c. */
     if (!path) {
         refuse_and_close(r, 400, "invalid", "http_syntax", "no path");
     } else if (query && query[0] &&
@@ -225,21 +225,15 @@ static void on_request(struct evhttp_request *http, void *arg)
 {
     struct rest *rest = arg;
     struct evhttp_connection *connection = evhttp_request_get_connection(http);
-    struct rest_request *r = NULL;
+    struct rest_request *r = calloc(1, sizeof(*r));
 
     rest->requests_total++;
-    if (!rest_conn_asked(rest, connection)) {
-        evhttp_add_header(evhttp_request_get_output_headers(http), "Connection",
-                          "close");
-        evhttp_send_error(http, 503, "too many connections");
+    if (!r || !rest_conn_asked(rest, connection)) {
+        free(r);
+        evhttp_send_error(http, HTTP_SERVUNAVAIL, NULL); /* rest_page.c has the words */
         return;
     }
     evhttp_connection_set_closecb(connection, on_connection_closed, rest);
-    r = calloc(1, sizeof(*r));
-    if (!r) {
-        evhttp_send_error(http, 503, "no memory");
-        return;
-    }
     r->rest = rest;
     r->http = http;
     r->connection = connection;

@@ -2,6 +2,7 @@
  *
  *   rest.c          the server: requests to handlers
  *   rest_conn.c     connections: TLS, bound, deadlines
+ *   rest_page.c     what is said of what is no request
  *   rest_ask.c      what a request says: query, headers, body
  *   rest_reply.c    answers: JSON, problem details
  *   rest_command.c  commands, waits, merge patches
@@ -94,6 +95,13 @@ void rest_conns_stop(struct rest *rest); /* after evhttp_free() */
 bool rest_conn_asked(struct rest *rest, struct evhttp_connection *connection);
 void rest_conn_answered(struct rest *rest, struct evhttp_request *http);
 void rest_conn_closed(struct rest *rest, struct evhttp_connection *connection);
+
+/* ---- in the place of evhttp's own pages (rest_page.c) ---- */
+
+/* The status that evhttp says in its page; 100: it only asks for the body. */
+int rest_page_status(struct evbuffer *page);
+/* The whole answer, head and problem details, for the status that evhttp said. */
+void rest_page_write(struct evbuffer *out, int status);
 
 void rest_request_free(struct rest_request *r);
 

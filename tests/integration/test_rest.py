@@ -18,12 +18,15 @@ import time
 import unittest
 
 import jsonschema
+import yaml
 from urllib.parse import quote
 
 import packed
 from controller_rig import ROOT, Controller, check_metrics, make_certificates, ndjson
 
 PROGRAM = None
+PROBLEM = yaml.safe_load((ROOT / "proto/api/openapi.yaml").read_text())[
+    "components"]["schemas"]["Problem"]
 VIEWER, OPERATOR, ADMIN = "viewer-token-0000", "operator-token-00", "admin-token-000000"
 TOKENS = (f"# who\n{VIEWER} viewer vera\n{OPERATOR}\toperator  otto\n"
           f"{ADMIN} admin ada # the boss\n")
@@ -814,19 +817,14 @@ class Objects(Case):
 
 
 class Http(Case):
-    def raw(self, data, timeout=20):
+    def raw(self, data):
         """All that comes back until the server closes."""
-        with socket.create_connection(("127.0.0.1", self.c.rest), timeout=timeout) as s:
+        with socket.create_connection(("127.0.0.1", self.c.rest), timeout=30) as s:
             s.sendall(data)
             out = b""
-            while True:
-                try:
-                    got = s.recv(65536)
-                except ConnectionResetError:
-                    return out
-                if not got:
-                    return out
+            while got := s.recv(65536):
                 out += got
+            return out
 
     def test_malformed_bodies_change_nothing(self):
         self.tenant(400)
@@ -857,28 +855,89 @@ class Http(Case):
                           (good[:-1] + ',"op":"burn"}', 1)):
             self.refused("POST", "/v1/entries", bad, line=line)
 
+    def refusal(self, data, status, rule):
+        """`data` is answered once, with problem details, and the connection closed."""
+        head, _, body = self.raw(data).partition(b"\r\n\r\n")
+        lines = head.split(b"\r\n")
+        headers = dict(line.split(b": ", 1) for line in lines[1:])
+        self.assertRegex(lines[0], rb"^HTTP/1\.1 %d [A-Z][A-Za-z ]+$" % status)
+        self.assertEqual(headers[b"Content-Type"], b"application/problem+json")
+        self.assertEqual(headers[b"Connection"], b"close")
+        self.assertEqual(int(headers[b"Content-Length"]), len(body), body)
+        problem = json.loads(body)
+        jsonschema.validate(problem, PROBLEM)
+        self.assertEqual((problem["status"], problem.get("rule")), (status, rule))
+
     def test_a_body_over_the_limit_is_413(self):
         before = self.state()
-        a = self.raw(b"POST /v1/entries HTTP/1.1\r\nHost: x\r\nContent-Length: 4194305\r\n\r\n")
-        self.assertIn(b" 413 ", a.split(b"\r\n")[0])
+        post = b"POST /v1/entries HTTP/1.1\r\nHost: x\r\n"
+        self.refusal(post + b"Content-Length: 4194305\r\n\r\n", 413, "body_size")
+        self.refusal(post + b"Content-Length: 4194305\r\nExpect: 100-continue\r\n\r\n", 413,
+                     "body_size")
+        # One that sends all of it before it looks is not cut off.
+        self.refusal(post + b"Content-Length: 16777216\r\n\r\n" + b" " * 16777216, 413,
+                     "body_size")
         chunk = b"100000\r\n" + b" " * 0x100000 + b"\r\n"
-        a = self.raw(b"POST /v1/entries HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked"
-                     b"\r\n\r\n" + chunk * 5)
-        self.assertTrue(a == b"" or b" 413 " in a.split(b"\r\n")[0], a[:200])
+        self.refusal(post + b"Transfer-Encoding: chunked\r\n\r\n" + chunk * 8, 413,
+                     "body_size")
+        self.refusal(post + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", 413, "body_size")
+        # Behind a good one, on the same connection.
+        out = self.raw(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n" + post
+                       + b"Content-Length: 4194305\r\n\r\n")
+        self.assertEqual([out.count(b) for b in (b"HTTP/1.1 200 OK", b"HTTP/1.1 413 ", b"HTML")],
+                         [1, 1, 0], out)
         self.assertEqual(self.state(), before)
 
-    def test_what_is_no_http_ends_the_connection_only(self):
-        for data in (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"\r\n\r\n", b"\0" * 100,
-                     b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"get / http/1.1\r\n\r\n",
-                     b"GET /" + b"a" * 40000 + b" HTTP/1.1\r\n\r\n",
+    def test_go_on_is_said_before_the_body_and_the_answer_after(self):
+        with socket.create_connection(("127.0.0.1", self.c.rest), timeout=20) as s:
+            s.sendall(b"PUT /v1/tenants/401 HTTP/1.1\r\nHost: x\r\nContent-Length: 19\r\n"
+                      b"Expect: 100-continue\r\n\r\n")
+            self.assertEqual(s.recv(1000), b"HTTP/1.1 100 Continue\r\n\r\n")
+            s.sendall(b'{"cluster":"x86-1"}')
+            self.assertTrue(s.recv(1000).startswith(b"HTTP/1.1 200 OK\r\n"))
+
+    def test_what_is_no_http_is_told_so(self):
+        put = b"PUT /v1/tenants/1 HTTP/1.1\r\n"
+        for data in (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"\0", b"\0" * 100,
+                     b"\xff" * 1000000, b"\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n",
+                     b"GET /" + b"a" * 40000 + b" HTTP/1.1\r\n\r\n", b"GET /" + b"a" * 40000,
                      b"GET / HTTP/1.1\r\n" + b"X: " + b"y" * 40000 + b"\r\n\r\n",
+                     b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 10000,
                      b"GET / HTTP/1.1\r\nnocolon\r\n\r\n",
-                     b"PUT /v1/tenants/1 HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
-                     b"PUT /v1/tenants/1 HTTP/1.1\r\nContent-Length: x\r\n\r\n",
-                     b"PUT /v1/tenants/1 HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-                     b"GET http:// HTTP/1.1\r\n\r\n", b"GET /%zz%00 HTTP/1.1\r\n\r\n",
-                     b"OPTIONS * HTTP/1.1\r\n\r\n", b"FOO /v1/status HTTP/1.1\r\n\r\n",
+                     put + b"Content-Length: -5\r\n\r\n", put + b"Content-Length: x\r\n\r\n",
                      b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"):
+            with self.subTest(data=data[:60]):
+                self.refusal(data, 400, "http_syntax")
+        self.refusal(b"FOO /v1/status HTTP/1.1\r\n\r\n", 501, None)
+        self.refusal(b"get /v1/status HTTP/1.1\r\n\r\n", 501, None)
+        self.refusal(put + b"Content-Length: 2\r\nExpect: 200-maybe\r\n\r\n{}", 417,
+                     "expectation")
+        self.expect("GET", "/healthz")
+
+    def test_refusals_leave_nothing_behind(self):
+        def resident():
+            text = pathlib.Path(f"/proc/{self.c.process.pid}/status").read_text()
+            return int(text.split("VmRSS:")[1].split()[0])
+
+        def refuse(n):
+            for _ in range(n):
+                self.refusal(b"POST / HTTP/1.1\r\nContent-Length: 4194305\r\n\r\n"
+                             + b" " * 500000, 413, "body_size")
+        refuse(20)
+        before = resident()
+        refuse(100)  # 50 MB were sent
+        self.assertLess(resident() - before, 8192)
+        # Nor does one that never ends hold a connection for ever.
+        with socket.create_connection(("127.0.0.1", self.c.rest), timeout=60) as s:
+            s.sendall(b"POST / HTTP/1.1\r\nContent-Length: 4194305\r\n\r\n")
+            with self.assertRaises(OSError):
+                while True:
+                    s.sendall(b" " * 65536)
+
+    def test_half_of_http_ends_the_connection_only(self):
+        for data in (b"G", b"GET / HTTP/1.1\r\n", b"GET /%zz%00 HTTP/1.1\r\n\r\n", b"\0",
+                     b"GET http:// HTTP/1.1\r\n\r\n",
+                     b"OPTIONS * HTTP/1.1\r\n\r\n", b"FOO /v1/status HTTP/1.1\r\n\r\n"):
             with self.subTest(data=data[:60]):
                 with socket.create_connection(("127.0.0.1", self.c.rest), timeout=10) as s:
                     s.sendall(data)
@@ -1061,6 +1120,22 @@ class Tokens(Case):
             with socket.create_connection(("127.0.0.1", self.c.rest), timeout=10) as s:
                 old.wrap_socket(s)
         self.expect("GET", "/healthz")
+
+    def test_what_is_no_request_is_told_so_over_tls_as_well(self):
+        post = b"POST /v1/entries HTTP/1.1\r\nHost: x\r\nContent-Length: "
+        for data, status in ((b"\x05\x01\x00", 400), (post + b"4194305\r\n\r\n", 413),
+                             (post + b"8388608\r\n\r\n" + b" " * 8388608, 413)):
+            with self.subTest(data=data[:60]):
+                with socket.create_connection(("127.0.0.1", self.c.rest), timeout=30) as s:
+                    with self.c.context.wrap_socket(s, server_hostname="127.0.0.1",
+                                                    suppress_ragged_eofs=True) as t:
+                        t.sendall(data)
+                        out = b""
+                        while got := t.recv(65536):
+                            out += got
+                head, _, body = out.partition(b"\r\n\r\n")
+                self.assertEqual(head.split()[1], b"%d" % status)
+                self.assertEqual(json.loads(body)["status"], status)
 
     def test_a_replaced_certificate_serves_new_connections(self):
         def serial():
