@@ -45,6 +45,7 @@ struct memory_device {
     bool is_alive;
     bool is_stalled;
     bool keeps_next_delete;
+    bool spoils_probes;
     enum rc fail_next;
     struct driver_memory *driver;
     struct driver_memory *ousted; /* a former writer that is to be told */
@@ -426,6 +427,9 @@ static void answer_probe(const struct memory_device *d, const struct call *c,
     struct device_probe probe = { c->write.id, &result };
 
     memory_probe(&view, c->write.ops, &result);
+    if (d->spoils_probes && result.frame) {
+        memory_probe_spoil(&result);
+    }
     to->events->probe(to->ctx, &probe);
     blob_unref(result.frame);
 }
@@ -824,6 +828,11 @@ bool memory_device_corrupt(struct memory_device *d, enum memory_corruption kind,
         return false;
     }
     return write_row(d, &run, &row, NULL) == RC_OK;
+}
+
+void memory_device_spoil_probes(struct memory_device *d, bool is_spoilt)
+{
+    d->spoils_probes = is_spoilt;
 }
 
 void memory_device_forget_corruption(struct memory_device *d)

@@ -93,5 +93,7 @@ enum memory_corruption {
 /* Behind the agent's back, to an entry picked by `pick`.  False: there is none. */
 bool memory_device_corrupt(struct memory_device *d, enum memory_corruption kind,
                            uint64_t pick);
+/* Probes that are forwarded come out with another VNI, which no read-back shows. */
+void memory_device_spoil_probes(struct memory_device *d, bool is_spoilt);
 /* A CORRUPT_KEEP that did not come to pass will not. */
 void memory_device_forget_corruption(struct memory_device *d);

@@ -258,3 +258,20 @@ void memory_probe(const struct memory_probe_view *view, const struct blob *frame
     ret->outcome = ret->frame ? PROBE_FORWARDED : 0;
     ret->rc = ret->frame ? RC_OK : RC_NO_MEMORY;
 }
+
+void memory_probe_spoil(struct probe_result *r)
+{
+    struct vxlan_packet p;
+    uint8_t bytes[VXLAN_PACKET_MAX];
+    struct blob *other;
+
+    if (vxlan_packet_parse(r->frame->data, r->frame->len, &p, NULL)) {
+        return; /* it wrote it itself */
+    }
+    p.vni ^= 1;
+    other = blob_copy(bytes, vxlan_packet_build(&p, bytes));
+    if (other) {
+        blob_unref(r->frame);
+        r->frame = other;
+    }
+}

@@ -19,3 +19,7 @@ struct memory_probe_view {
 /* Gives a frame in `*ret` where the outcome is one. */
 void memory_probe(const struct memory_probe_view *view, const struct blob *frame,
                   struct probe_result *ret);
+
+/* A forwarded packet gets another VNI, as of a device whose tables are not what they
+ * seem. */
+void memory_probe_spoil(struct probe_result *r);

@@ -317,17 +317,21 @@ struct run {
     uint64_t since_revision; /* by then it was committed */
     bool is_writing;         /* its next step is on its way to the store */
     uint64_t retry_ms;       /* after a step that the store did not take */
-    struct audit_ask *asks;  /* of the gate; one a node */
+    struct ask *asks;        /* of the gate: what nodes are asked */
     uint32_t ask_count;
     char waits[OPERATION_TEXT_MAX + 1];
 };
 void move_facts_of(struct core *c, const struct operation *o, struct run *r,
                    struct move_facts *ret, char why[OPERATION_TEXT_MAX + 1]);
+/* ---- move_gates.c ---- */
+enum gate move_gate(struct core *c, const struct operation *o, struct run *r,
+                    char why[OPERATION_TEXT_MAX + 1]);
 void run_clear_gate(struct run *r);
 /* The node says HELLO: it does not know of what it was asked before. */
 void moves_forget_asks(struct core *c, const char *node);
 /* A node's answer to what it was asked at a gate. */
 void moves_audit(struct core *c, const struct session *s, const struct agent_audit *a);
+void moves_probe(struct core *c, const struct session *s, const struct agent_probe *p);
 
 /* ---- results.c: request ids, imports, freed VNIs ---- */
 
@@ -689,6 +693,8 @@ void device_set_state(struct core *c, struct device *d, enum node_state state,
                       const char *cause);
 /* Whether the device is a node of the group's cluster. */
 bool device_is_of(const struct core *c, const struct device *d, const struct group *g);
+/* Online, or suspect: it forwards with the tables it has. */
+bool device_may_forward(const struct device *d);
 /* It holds what its group had by that revision, as far as its session says. */
 bool device_has_applied(const struct device *d, uint64_t revision);
 void device_clear_exceptions(struct device *d);

@@ -44,6 +44,11 @@ bool device_is_of(const struct core *c, const struct device *d, const struct gro
     return node && strcmp(node->cluster, g->name) == 0;
 }
 
+bool device_may_forward(const struct device *d)
+{
+    return d->state == NODE_ONLINE || d->state == NODE_SUSPECT;
+}
+
 bool device_has_applied(const struct device *d, uint64_t revision)
 {
     struct sync_status status;

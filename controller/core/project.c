@@ -445,7 +445,7 @@ void project_move(struct core *c, uint64_t revision, const struct operation *bef
     struct holders was;
     struct holders now;
 
-    if (!tenant || (before->step == MOVE_AUDIT && after->step == MOVE_STEER &&
+    if (!tenant || (before->step == MOVE_PROBE && after->step == MOVE_STEER &&
                     after->state == OPERATION_RUNNING)) {
         return; /* the tenant's change comes with it: holders stay the same */
     }

@@ -265,6 +265,9 @@ static void session_msg(struct core *c, struct session *s, const struct agent_ms
     case AGENT_AUDIT:
         moves_audit(c, s, &msg->audit);
         break;
+    case AGENT_PROBE:
+        moves_probe(c, s, &msg->probe);
+        break;
     case AGENT_TELEMETRY:
         watch_telemetry(c, d, msg->telemetry);
         return; /* nothing to be told because of it */

@@ -2,6 +2,8 @@
  * of tests/reference/README.md, which the data plane counts. */
 #include "controller/core/core_internal.h"
 
+#include "controller/probe/lookup.h"
+
 #include <stdio.h>
 
 #define LOOKUPS_MAX 4 /* on one node (FIB_LOOKUPS_MAX in agent/fwd/fib.h) */
@@ -36,61 +38,6 @@ static void drop(struct trace *t, uint32_t vni, const struct group *g,
 
     snprintf(hop->reason, sizeof(hop->reason), "%s", reason);
     snprintf(hop->note, sizeof(hop->note), "%s", note);
-}
-
-/* What can be no destination of a packet: check 32 of the reference. */
-static bool is_routable(const struct ip *ip)
-{
-    static const uint8_t zero[15];
-
-    if (ip->family == IP_V4) {
-        return ip->b[0] != 0 && ip->b[0] != 127 && ip->b[0] < 224;
-    }
-    if (ip->b[0] == 0xff || (ip->b[0] == 0xfe && (ip->b[1] & 0xc0) == 0x80)) {
-        return false;
-    }
-    return memcmp(ip->b, zero, 15) != 0 || ip->b[15] > 1;
-}
-
-/* The row of a table that the group holds; null when it has none of this key. */
-static bool find(const struct group *g, const struct entry *key, struct entry *ret)
-{
-    const struct rows *rows = table_set_rows(g->desired, key->vni, key->table);
-    struct buf packed = BUF_INIT;
-    struct err err;
-    struct row row;
-    bool found;
-
-    entry_pack_key(key, &packed);
-    found = rows && !buf_failed(&packed) &&
-            rows_find(rows, key->table, packed.data, (uint8_t)packed.len, &row) &&
-            !entry_unpack(key->table, key->vni, &row, ret, &err);
-    buf_fini(&packed);
-    return found;
-}
-
-static bool find_route(const struct group *g, uint32_t vni, const struct ip *dst,
-                       struct entry *ret)
-{
-    for (int len = dst->family == IP_V4 ? 32 : 128; len >= 0; len--) {
-        struct entry e = { .table = TABLE_VXLAN_ROUTE,
-                           .vni = vni,
-                           .route.dst = { *dst, (uint8_t)len } };
-
-        prefix_mask(&e.route.dst);
-        if (find(g, &e, ret)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool find_vm(const struct group *g, uint32_t vni, const struct ip *dst,
-                    struct entry *ret)
-{
-    struct entry e = { .table = TABLE_VM_NC, .vni = vni, .vm_nc.vm = *dst };
-
-    return find(g, &e, ret);
 }
 
 /* Where the walk goes on. */
@@ -172,7 +119,7 @@ static struct next to_vm(struct trace *t, uint32_t vni, struct group *g)
     struct entry vm;
     char nc[IP_TEXT_MAX];
 
-    if (!find_vm(g, vni, t->dst, &vm)) {
+    if (!lookup_vm(g->desired, vni, t->dst, &vm)) {
         return fall_back(t, vni, g, "vm_nc_miss",
                          g->kind == GROUP_H
                              ? "no VM-NC entry here"
@@ -236,7 +183,7 @@ static struct next look_up(struct trace *t, uint32_t vni, struct group *g)
     char prefix[PREFIX_TEXT_MAX];
     uint8_t scope;
 
-    if (!find_route(g, vni, t->dst, &route)) {
+    if (!lookup_route(g->desired, vni, t->dst, &route)) {
         return fall_back(t, vni, g, "route_miss",
                          g->kind == GROUP_H
                              ? "no resident route covers the destination"
@@ -313,7 +260,7 @@ uint32_t core_trace(const struct core *c, uint32_t vni, const struct ip *dst,
     snprintf(hop->note, sizeof(hop->note),
              "tenant '%s', home cluster %s, over IPv%c of the underlay",
              hop->entry.tenant.name, g->name, t.underlay == IP_V4 ? '4' : '6');
-    if (!is_routable(dst)) {
+    if (!lookup_is_routable(dst)) {
         drop(&t, vni, g, "inner_not_unicast", "the destination is no unicast address");
         return t.count;
     }

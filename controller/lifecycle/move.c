@@ -58,10 +58,16 @@ static enum move_verdict until_steered(const struct operation *o,
                                        const struct move_facts *f,
                                        char ret_why[OPERATION_TEXT_MAX + 1])
 {
-    return o->step == MOVE_INSTALL
-               ? install(f, ret_why)
-               : gate(f->audit, "waits for the target's read-back",
-                      "the target does not hold what it should", f->why, ret_why);
+    switch (o->step) {
+    case MOVE_INSTALL:
+        return install(f, ret_why);
+    case MOVE_AUDIT:
+        return gate(f->gate, "waits for the target's read-back",
+                    "the target does not hold what it should", f->why, ret_why);
+    default:
+        return gate(f->gate, "waits for probes of the target",
+                    "a probe says otherwise than the entries", f->why, ret_why);
+    }
 }
 
 enum move_verdict move_next(const struct operation *o, const struct move_facts *f,

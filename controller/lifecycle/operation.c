@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PACK_VERSION 1
+#define PACK_VERSION 2
 
 static const char *const move_steps[] = {
-    [MOVE_INSTALL] = "install", [MOVE_AUDIT] = "audit",   [MOVE_STEER] = "steer",
-    [MOVE_DRAIN] = "drain",     [MOVE_REMOVE] = "remove",
+    [MOVE_INSTALL] = "install", [MOVE_AUDIT] = "audit", [MOVE_PROBE] = "probe",
+    [MOVE_STEER] = "steer",     [MOVE_DRAIN] = "drain", [MOVE_REMOVE] = "remove",
 };
 
 static const struct {

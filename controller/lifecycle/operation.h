@@ -69,7 +69,7 @@ struct operation {
 /* "op-" and ten digits at least, so that names sort by age. */
 void operation_name(uint64_t number, char ret[OPERATION_ID_MAX + 1]);
 
-/* "install", "audit", …; "unknown". */
+/* "install", "audit", "probe", …; "unknown". */
 const char *operation_step_name(const struct operation *o);
 uint32_t operation_step_count(const struct operation *o);
 

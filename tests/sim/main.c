@@ -24,7 +24,8 @@ static void print_counts(const struct sim *s, double seconds)
     const struct sim_counts *c = &s->counts;
     uint64_t faults = c->link_cuts + c->partitions + c->agent_crashes +
                       c->device_crashes + c->disconnects + c->controller_crashes +
-                      c->store_errors + c->write_errors + c->corruptions + c->stalls;
+                      c->store_errors + c->write_errors + c->corruptions + c->stalls +
+                      c->lies;
 
     printf("seed %llu: %.1f region-hours, %llu steps, %llu faults in %.1f s, "
            "trace %016llx\n",
@@ -36,16 +37,18 @@ static void print_counts(const struct sim *s, double seconds)
            (unsigned long long)c->commands, (unsigned long long)c->acknowledged,
            (unsigned long long)c->refused, (unsigned long long)c->unknown,
            (unsigned long long)c->device_writes);
-    printf("  faults: links %llu, partitions %llu, agents %llu, devices %llu, "
-           "sockets %llu, controllers %llu, store %llu, device writes %llu, "
-           "corruptions %llu, stalls %llu; moves %llu, of which steered %llu\n",
-           (unsigned long long)c->link_cuts, (unsigned long long)c->partitions,
-           (unsigned long long)c->agent_crashes, (unsigned long long)c->device_crashes,
-           (unsigned long long)c->disconnects,
-           (unsigned long long)c->controller_crashes,
-           (unsigned long long)c->store_errors, (unsigned long long)c->write_errors,
-           (unsigned long long)c->corruptions, (unsigned long long)c->stalls,
-           (unsigned long long)c->moves, (unsigned long long)c->moved);
+    printf(
+        "  faults: links %llu, partitions %llu, agents %llu, devices %llu, "
+        "sockets %llu, controllers %llu, store %llu, device writes %llu, "
+        "corruptions %llu, stalls %llu, lies %llu; moves %llu, of which steered %llu, "
+        "refuted by probes %llu\n",
+        (unsigned long long)c->link_cuts, (unsigned long long)c->partitions,
+        (unsigned long long)c->agent_crashes, (unsigned long long)c->device_crashes,
+        (unsigned long long)c->disconnects, (unsigned long long)c->controller_crashes,
+        (unsigned long long)c->store_errors, (unsigned long long)c->write_errors,
+        (unsigned long long)c->corruptions, (unsigned long long)c->stalls,
+        (unsigned long long)c->lies, (unsigned long long)c->moves,
+        (unsigned long long)c->moved, (unsigned long long)c->refuted);
     printf("  checks: %llu full, %llu of `applied`\n", (unsigned long long)c->checks,
            (unsigned long long)c->applied_checks);
 }

@@ -107,10 +107,10 @@ struct sim_command {
 };
 
 struct sim_counts {
-    uint64_t moves, moved;
+    uint64_t moves, moved, refuted; /* … because a probe said otherwise */
     uint64_t steps, commands, acknowledged, refused, unknown;
     uint64_t link_cuts, partitions, agent_crashes, device_crashes, disconnects;
-    uint64_t controller_crashes, store_errors, write_errors, corruptions, stalls;
+    uint64_t controller_crashes, store_errors, write_errors, corruptions, stalls, lies;
     uint64_t device_writes, checks, applied_checks;
 };
 

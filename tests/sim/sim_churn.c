@@ -23,6 +23,8 @@ static void fill_setup(struct sim *s, uint32_t step, struct command *cmd,
         cmd->kind = COMMAND_PUT_REGION;
         strcpy(region->name, "sim");
         region->icmp_source_v4 = ip_v4(0xc6336401);
+        region->underlay_source_count = 1;
+        region->underlay_sources[0] = (struct prefix){ ip_v4(0), 0 };
         cmd->region = region;
     } else if (step <= SIM_CLUSTERS) {
         cmd->kind = COMMAND_PUT_CLUSTER;

@@ -48,6 +48,13 @@ static void corrupt(struct sim *s, struct sim_agent *a)
     }
 }
 
+/* Its packets come out as other ones until all is healed, and no read-back shows it. */
+static void lie(struct sim *s, struct sim_agent *a)
+{
+    s->counts.lies++;
+    memory_device_spoil_probes(a->device, sim_random(s, 3) > 0);
+}
+
 static void stall(struct sim *s, struct sim_agent *a)
 {
     if (a->heal_at_ms == 0) {
@@ -90,7 +97,7 @@ static void crash_controller(struct sim *s)
 void fault_step(struct sim *s)
 {
     struct sim_agent *a = &s->agents[sim_random(s, s->config.nodes)];
-    uint64_t kind = sim_random(s, 20);
+    uint64_t kind = sim_random(s, 21);
 
     sim_note(s, "fault", kind, a->index);
     switch (kind) {
@@ -134,6 +141,9 @@ void fault_step(struct sim *s)
         crash_controller(s);
         break;
     case 18:
+        lie(s, a);
+        break;
+    case 19:
         memory_device_set_delay(a->device, (uint32_t)sim_random(s, 300),
                                 (uint32_t)sim_random(s, 300));
         break;
@@ -157,6 +167,7 @@ void fault_heal(struct sim *s)
         }
         memory_device_fail_next(a->device, RC_OK);
         memory_device_forget_corruption(a->device);
+        memory_device_spoil_probes(a->device, false);
         memory_device_set_delay(a->device, 1, 1);
         if (a->device_at_ms != 0) {
             a->device_at_ms = s->now_ms;

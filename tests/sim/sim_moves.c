@@ -98,6 +98,10 @@ void moves_follow(struct sim *s)
              (o->state == OPERATION_RUNNING && o->step >= MOVE_STEER))) {
             *last = number_of(o);
             follow(s, o);
+        } else if (number_of(o) > *last && o->state == OPERATION_UNDONE &&
+                   o->step == MOVE_PROBE) {
+            *last = number_of(o);
+            s->counts.refuted += strstr(o->text, "VNI is") != NULL;
         }
     }
 }

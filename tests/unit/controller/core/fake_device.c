@@ -1,5 +1,7 @@
 #include "tests/unit/controller/core/fake_device.h"
 
+#include "agent/driver/memory_probe.h"
+
 void device_init(struct device *d, struct rig *r, const char *id)
 {
     memset(d, 0, sizeof(*d));
@@ -149,6 +151,28 @@ static void answer_audit(struct device *d, const struct ctl_audit *a)
     device_say(d, &m);
 }
 
+static void answer_probe(struct device *d, const struct ctl_probe *p)
+{
+    struct agent_msg m = { .kind = AGENT_PROBE };
+    struct device_config *config = calloc(1, sizeof(*config));
+    struct memory_probe_view view = { d->tables, config, d->ready };
+
+    ck_assert(!device_config_unpack(d->assign.config->data, d->assign.config->len,
+                                    config, NULL));
+    d->probes++;
+    m.probe.probe_id = p->probe_id;
+    m.probe.result.rc = d->probe_rc;
+    if (d->probe_rc == RC_OK) {
+        memory_probe(&view, p->frame, &m.probe.result);
+    }
+    if (d->lies && m.probe.result.frame) {
+        memory_probe_spoil(&m.probe.result);
+    }
+    device_say(d, &m);
+    blob_unref(m.probe.result.frame);
+    free(config);
+}
+
 static void answer_counters(struct device *d, const struct ctl_counters *c)
 {
     struct agent_msg m = { .kind = AGENT_COUNTERS };
@@ -196,6 +220,11 @@ static void take(struct device *d, const struct ctl_msg *m)
     case CTL_AUDIT:
         if (!d->is_mute) {
             answer_audit(d, &m->audit);
+        }
+        break;
+    case CTL_PROBE:
+        if (!d->is_mute) {
+            answer_probe(d, &m->probe);
         }
         break;
     case CTL_COUNTERS:

@@ -33,7 +33,16 @@ static void world_init(struct world *w)
 {
     static const char *const names[] = { "g1", "g2", "g3" };
 
+    struct command cmd = { .kind = COMMAND_PUT_REGION };
+    struct region *region = calloc(1, sizeof(*region));
+
     w->rig = rig_new();
+    rig_copy(region->name, "lab");
+    region->underlay_source_count = 1;
+    region->underlay_sources[0] = (struct prefix){ ip_v4(0xac100000), 12 };
+    cmd.region = region;
+    ck_assert(!rig_command(w->rig, &cmd)->err.code);
+    free(region);
     rig_cluster(w->rig, "c1", "172.16.255.1");
     rig_cluster(w->rig, "c2", "172.16.255.2");
     rig_cluster(w->rig, "c3", "172.16.255.3");
@@ -147,6 +156,8 @@ START_TEST(a_tenant_is_made_at_the_target_before_it_is_broken_at_the_source)
     /* Applied, audited, steered; packets under way still find the source. */
     ck_assert_int_eq(only(&w)->step, MOVE_DRAIN);
     ck_assert_uint_eq(w.at[1].audits, 1);
+    ck_assert_uint_eq(w.at[1].probes, 1); /* the tenant knows one family */
+    ck_assert_uint_eq(w.at[0].probes, 0);
     ck_assert_ptr_eq(home_of(&w, 1), &w.at[1]);
     ck_assert_ptr_eq(steered_to(&w), &w.at[1]);
     ck_assert_uint_eq(rows_at(&w.at[0], 1), WHOLE);
@@ -240,6 +251,77 @@ START_TEST(a_target_that_does_not_hold_what_it_should_takes_all_back)
     ck_assert_uint_eq(rows_at(&w.at[1], 1), 0);
     check_whole(&w);
     rig_check_desired(w.rig);
+    world_fini(&w);
+}
+END_TEST
+
+START_TEST(a_target_whose_packets_are_other_ones_takes_all_back_and_the_probe_is_named)
+{
+    struct world w;
+    const struct operation *o;
+
+    world_init(&w);
+    w.at[1].lies = true; /* its read-back is as it should be */
+    ck_assert(!move(&w, 1, "c2")->err.code);
+    o = finish(&w);
+    ck_assert_int_eq(o->state, OPERATION_UNDONE);
+    ck_assert_int_eq(o->step, MOVE_PROBE);
+    ck_assert_uint_eq(w.at[1].audits, 1);
+    ck_assert_ptr_nonnull(strstr(o->text, "node g2: vni 1 to 10.1.0.5: "));
+    ck_assert_ptr_nonnull(strstr(o->text, "VNI is 0, not 1"));
+    ck_assert_ptr_eq(home_of(&w, 1), &w.at[0]);
+    ck_assert_uint_eq(rows_at(&w.at[1], 1), 0);
+    check_whole(&w);
+    rig_check_desired(w.rig);
+    world_fini(&w);
+}
+END_TEST
+
+START_TEST(
+    a_probe_goes_out_for_each_family_and_an_answer_that_says_nothing_is_asked_again)
+{
+    struct world w;
+
+    world_init(&w);
+    rig_must(
+        w.rig,
+        LOCAL(1,
+              "2001:db8:1::/48") "{\"table\":\"vm_nc\",\"vni\":1,"
+                                 "\"vm\":\"2001:db8:1::5\",\"nc\":\"172.16.1.1\"}\n");
+    devices_settle(w.at, 3);
+    w.at[1].probe_rc = RC_TIMEOUT;
+    ck_assert(!move(&w, 1, "c2")->err.code);
+    for (unsigned i = 0; i < 10; i++) {
+        devices_settle(w.at, 3);
+        rig_wait(w.rig, 1000);
+    }
+    ck_assert_int_eq(only(&w)->step, MOVE_PROBE);
+    ck_assert_uint_ge(w.at[1].probes, 6); /* as often as it takes */
+    ck_assert_ptr_nonnull(
+        strstr(core_operation_waits(w.rig->core, only(&w)->id), "node g2"));
+    w.at[1].probe_rc = RC_OK;
+    w.at[1].probes = 0;
+    rig_wait(w.rig, 1000);
+    devices_settle(w.at, 3);
+    ck_assert_int_eq(only(&w)->step, MOVE_DRAIN);
+    ck_assert_uint_eq(w.at[1].probes, 2);
+    world_fini(&w);
+}
+END_TEST
+
+START_TEST(a_device_that_takes_no_probes_is_not_steered_to)
+{
+    struct world w;
+
+    world_init(&w);
+    w.at[1].probe_rc = RC_NOT_FOUND;
+    ck_assert(!move(&w, 1, "c2")->err.code);
+    while (only(&w)->state == OPERATION_RUNNING) {
+        devices_settle(w.at, 3);
+        rig_wait(w.rig, 1000);
+    }
+    ck_assert_int_eq(only(&w)->state, OPERATION_UNDONE);
+    ck_assert_int_eq(only(&w)->step, MOVE_PROBE);
     world_fini(&w);
 }
 END_TEST
@@ -434,7 +516,14 @@ int main(void)
     tcase_add_test(tc, a_home_is_changed_by_a_move_alone);
     tcase_add_test(tc, what_changes_during_a_move_changes_on_both_clusters);
     tcase_add_loop_test(
-        tc, a_move_whose_controller_died_at_any_moment_is_finished_by_the_next, 0, 60);
+        tc, a_move_whose_controller_died_at_any_moment_is_finished_by_the_next, 0, 80);
+    tcase_add_test(
+        tc,
+        a_target_whose_packets_are_other_ones_takes_all_back_and_the_probe_is_named);
+    tcase_add_test(
+        tc,
+        a_probe_goes_out_for_each_family_and_an_answer_that_says_nothing_is_asked_again);
+    tcase_add_test(tc, a_device_that_takes_no_probes_is_not_steered_to);
     tcase_add_test(tc, a_target_that_does_not_hold_what_it_should_takes_all_back);
     tcase_add_test(tc, a_move_is_cancelled_up_to_its_steering_and_not_behind);
     tcase_add_test(

@@ -46,9 +46,14 @@ static const struct {
       true,
       MOVE_GOES_BACK },
     { MOVE_INSTALL, { .step_ms = MOVE_TIMEOUT_MS }, false, MOVE_GOES_BACK },
-    { MOVE_AUDIT, { .audit = GATE_OPEN_YET }, false, MOVE_STAYS },
-    { MOVE_AUDIT, { .audit = GATE_PASSED }, false, MOVE_GOES_ON },
-    { MOVE_AUDIT, { .audit = GATE_FAILED }, false, MOVE_GOES_BACK },
+    { MOVE_AUDIT, { .gate = GATE_OPEN_YET }, false, MOVE_STAYS },
+    { MOVE_AUDIT, { .gate = GATE_PASSED }, false, MOVE_GOES_ON },
+    { MOVE_AUDIT, { .gate = GATE_FAILED }, false, MOVE_GOES_BACK },
+    { MOVE_PROBE, { .gate = GATE_OPEN_YET }, false, MOVE_STAYS },
+    { MOVE_PROBE, { .gate = GATE_PASSED }, false, MOVE_GOES_ON },
+    { MOVE_PROBE, { .gate = GATE_PASSED }, true, MOVE_GOES_BACK },
+    { MOVE_PROBE, { .gate = GATE_FAILED }, false, MOVE_GOES_BACK },
+    { MOVE_PROBE, { .step_ms = MOVE_TIMEOUT_MS }, false, MOVE_GOES_BACK },
     { MOVE_AUDIT, { .step_ms = MOVE_TIMEOUT_MS }, false, MOVE_GOES_BACK },
     /* From here on it only goes forward, however long it takes. */
     { MOVE_STEER, { .step_ms = 2 * MOVE_TIMEOUT_MS }, true, MOVE_STAYS },
@@ -78,11 +83,11 @@ START_TEST(rows_stand_on_both_sides_until_they_are_removed)
         struct operation o = at_step(step);
         const struct home *also = move_also(&o);
 
-        ck_assert_int_eq(move_is_revocable(&o), step <= MOVE_AUDIT);
+        ck_assert_int_eq(move_is_revocable(&o), step <= MOVE_PROBE);
         if (step == MOVE_REMOVE) {
             ck_assert_ptr_null(also);
         } else {
-            ck_assert_str_eq(also->x86, step <= MOVE_AUDIT ? "c2" : "c1");
+            ck_assert_str_eq(also->x86, step <= MOVE_PROBE ? "c2" : "c1");
         }
         o.state = OPERATION_UNDONE;
         ck_assert_ptr_null(move_also(&o));

@@ -1,0 +1,76 @@
+/*
+ * probe - packets that a node must treat as its entries say, and whether it did.
+ *
+ *   rows of the node's group, its configuration ──▶ probe_make ──▶ packet, and what
+ *                                                                   must come of it
+ *   what the node's pipeline says ────────────────▶ probe_judge ──▶ agrees, or not
+ *
+ * What must come of a packet is worked out here from the rows, by the rules of
+ * tests/reference/README.md and with none of the data plane's code.  Meters are taken
+ * for open and next hops for resolved.
+ *
+ * A probe is a UDP datagram between two addresses of the tenant to the discard port
+ * (RFC 863) that says "xgw probe" and its number.  The device hands back what comes
+ * out and sends it nowhere (proto/model/agent_msg.h, ctl_probe).
+ *
+ * Pure: no clock, no region, no session.  Values only; any thread.
+ */
+#pragma once
+
+#include "proto/model/agent_msg.h"
+#include "proto/model/object.h"
+#include "proto/model/table_set.h"
+#include "proto/model/vxlan_packet.h"
+
+/* What a packet meets at a node. */
+struct probe_node {
+    const struct table_set *tables;     /* of its group */
+    const struct device_config *config; /* as it was told */
+};
+
+/* What must come of a packet. */
+struct probe_want {
+    uint8_t outcome;                  /* PROBE_FORWARDED or PROBE_DROPPED */
+    char reason[DROP_REASON_MAX + 1]; /* of a drop; else "" */
+    bool is_fallback;                 /* XGW-H hands it to XGW-x86 … */
+    uint8_t member_count;             /* … to any of so many members; else 0 */
+    struct ip members[FALLBACK_MEMBERS_MAX];
+    struct vxlan_packet packet; /* forwarded; of a fallback, to the first member */
+};
+
+struct probe {
+    struct vxlan_packet sent;
+    struct probe_want want;
+};
+
+/* Inner families that the VNI's rows speak of, at least one: IPv4 where there are none.
+ * Returns how many. */
+unsigned probe_families(const struct table_set *tables, uint32_t vni,
+                        uint8_t ret[static 2]);
+
+/* A packet of the inner family: to a VM of the VNI where it has one, else to an address
+ * that a route of it covers, else to one that none may.  Over the underlay family by
+ * which the node answers it itself, where it can be reached over both.  `number` tells
+ * it from others. */
+void probe_make(const struct probe_node *node, uint32_t vni, uint8_t family,
+                uint64_t number, struct probe *ret);
+
+/* The same to one destination, over one family of the underlay, which the node's VTEP
+ * has. */
+void probe_make_to(const struct probe_node *node, uint32_t vni, const struct ip *dst,
+                   uint8_t underlay, uint64_t number, struct probe *ret);
+
+/* Fills in what must come of `p->sent`. */
+void probe_expect(const struct probe_node *node, struct probe *p);
+
+enum probe_verdict {
+    PROBE_AGREES,
+    PROBE_DIFFERS,
+    PROBE_SAYS_NOTHING /* not now: a meter is red, a next hop unresolved, no answer */
+};
+
+#define PROBE_WHY_MAX 191
+
+/* `why` says which probe, what was expected and what was found; "" if it agrees. */
+enum probe_verdict probe_judge(const struct probe *p, const struct probe_result *found,
+                               char why[PROBE_WHY_MAX + 1]);
