@@ -44,6 +44,16 @@ uint32_t *u64map_find(const struct u64map *m, uint64_t key)
     return m->keys[at] == key ? &m->values[at] : NULL;
 }
 
+void u64map_prefetch(const struct u64map *m, uint64_t key)
+{
+    if (m->keys) {
+        uint32_t at = place_of(m, key);
+
+        __builtin_prefetch(&m->keys[at]);
+        __builtin_prefetch(&m->values[at]);
+    }
+}
+
 static bool grow(struct u64map *m)
 {
     struct u64map wider = { .count = m->count };

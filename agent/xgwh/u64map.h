@@ -27,6 +27,9 @@ void u64map_fini(struct u64map *m);
  * u64map_put() or u64map_delete(). */
 uint32_t *u64map_find(const struct u64map *m, uint64_t key);
 
+/* Asks for the memory where the key is, or would be. */
+void u64map_prefetch(const struct u64map *m, uint64_t key);
+
 /* Puts or overwrites; false when memory is out: as before. */
 bool u64map_put(struct u64map *m, uint64_t key, uint32_t value);
 

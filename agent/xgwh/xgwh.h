@@ -111,8 +111,9 @@ struct xgwh_cost {
     uint64_t moves;    /* of them to make room, join and re-pack */
 };
 
-/* Makes the switch follow a batch of PUT and DELETE runs, as driver.write carries it
- * (REPLACE is RC_INVALID, and so is a table that devices do not hold).  Of two rows
+/* Makes the switch follow a checked batch (batch_check()) of PUT and DELETE runs, as
+ * driver.write carries it (REPLACE is RC_INVALID, and so is a table that devices do not
+ * hold).  Of two rows
  * with one key the later counts.  RC_OK also when rows were refused.
  *
  * Order: NCs; VM-NC entries and routes that are new; changed ones; VNIs; then what goes

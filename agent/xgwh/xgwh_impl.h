@@ -219,6 +219,8 @@ enum rc places_apply(struct xgwh *x, struct steps *steps,
 void vm_side_fini(struct vm_side *v);
 uint64_t vm_slot(const struct xgwh *x, uint32_t vni, const struct ip *vm);
 uint64_t vm_slot_in(uint32_t vni, uint8_t place, const struct ip *vm);
+/* Asks for the memory where vm_put() and vm_delete() will look. */
+void vm_prefetch(const struct xgwh *x, uint32_t vni, const struct ip *vm);
 uint32_t vm_find_conflict(const struct vm_side *v, uint64_t slot,
                           const uint8_t addr[16]); /* 0 = none */
 bool vm_add_conflict(struct vm_side *v, uint64_t slot, const uint8_t addr[16],

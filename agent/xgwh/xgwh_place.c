@@ -43,7 +43,23 @@ struct move {
 struct moves {
     struct move *at;
     uint32_t count;
+    uint32_t cap;
 };
+
+static struct move *moves_add(struct moves *m)
+{
+    if (m->count == m->cap) {
+        uint32_t cap = m->cap ? 2 * m->cap : 64;
+        struct move *at = realloc(m->at, cap * sizeof(*at));
+
+        if (!at) {
+            return NULL;
+        }
+        m->at = at;
+        m->cap = cap;
+    }
+    return &m->at[m->count++];
+}
 
 /* The routes of one call, as changes of another half. */
 struct routes {
@@ -258,15 +274,28 @@ static enum rc turn_peers(struct xgwh *x, struct xgwh_cost *cost)
 
 /* ---- all of a batch ---- */
 
-static const struct rows *rows_before(const struct xgwh *x,
-                                      const struct change_list *changes, uint32_t vni)
+/* The VMs of those that move, as they stood before the batch. */
+static enum rc find_vms(struct xgwh *x, const struct change_list *changes,
+                        struct moves *moves)
 {
-    for (uint32_t i = 0; i < changes->count; i++) {
-        if (changes->at[i].vni == vni && changes->at[i].table == TABLE_VM_NC) {
-            return changes->at[i].before;
+    struct u64map changed = { 0 }; /* VNI -> its change */
+    enum rc rc = RC_OK;
+
+    for (uint32_t i = 0; rc == RC_OK && moves->count > 0 && i < changes->count; i++) {
+        if (changes->at[i].table == TABLE_VM_NC &&
+            !u64map_put(&changed, changes->at[i].vni, i)) {
+            rc = RC_NO_MEMORY;
         }
     }
-    return table_set_rows(x->rows, vni, TABLE_VM_NC);
+    for (uint32_t i = 0; rc == RC_OK && i < moves->count; i++) {
+        struct move *m = &moves->at[i];
+        const uint32_t *change = u64map_find(&changed, m->vni);
+
+        m->vms = change ? changes->at[*change].before
+                        : table_set_rows(x->rows, m->vni, TABLE_VM_NC);
+    }
+    u64map_fini(&changed);
+    return rc;
 }
 
 static enum rc collect(struct xgwh *x, struct steps *steps,
@@ -283,18 +312,16 @@ static enum rc collect(struct xgwh *x, struct steps *steps,
             e.vni_row.half == xgwh_half_of(x, s->vni)) {
             continue;
         }
-        at = realloc(moves->at, (moves->count + 1) * sizeof(*at));
+        at = moves_add(moves);
         if (!at) {
             return RC_NO_MEMORY;
         }
-        moves->at = at;
-        at[moves->count++] = (struct move){ .vni = s->vni,
-                                            .from = xgwh_half_of(x, s->vni),
-                                            .to = e.vni_row.half,
-                                            .vms = rows_before(x, changes, s->vni),
-                                            .step = s };
+        *at = (struct move){ .vni = s->vni,
+                             .from = xgwh_half_of(x, s->vni),
+                             .to = e.vni_row.half,
+                             .step = s };
     }
-    return RC_OK;
+    return find_vms(x, changes, moves);
 }
 
 enum rc places_apply(struct xgwh *x, struct steps *steps,

@@ -36,6 +36,11 @@ uint64_t vm_slot(const struct xgwh *x, uint32_t vni, const struct ip *vm)
     return vm_slot_in(vni, xgwh_half_of(x, vni), vm);
 }
 
+void vm_prefetch(const struct xgwh *x, uint32_t vni, const struct ip *vm)
+{
+    u64map_prefetch(&x->holds.vm.slots, vm_slot(x, vni, vm));
+}
+
 void vm_slot_entry(const struct xgwh *x, uint64_t slot, uint32_t value, bool is_spill,
                    struct phys_entry *ret)
 {
