@@ -113,36 +113,28 @@ static void count_change(const struct note *n, struct service_activity *s)
     s->last_ms = n->now_ms;
 }
 
-static void visit(void *ctx, const struct row *before, const struct row *after)
+void activity_note(struct activity *a, uint64_t now_ms, enum table_id table,
+                   const struct row *before, const struct row *after)
 {
-    const struct note *n = ctx;
-    struct activity *a = n->activity;
+    const struct note n = { .activity = a, .now_ms = now_ms, .table = table };
     /* This order, for adding a name moves the others. */
-    struct service_activity *now = after ? service_of(n, after, true) : NULL;
-    struct service_activity *was = before ? service_of(n, before, false) : NULL;
+    struct service_activity *now = after ? service_of(&n, after, true) : NULL;
+    struct service_activity *was = before ? service_of(&n, before, false) : NULL;
 
     if (was) {
         was->entries--;
-        count_change(n, was);
+        count_change(&n, was);
     }
     if (now) {
         if (now->entries == 0 && now != was) {
-            now->first_ms = n->now_ms;
+            now->first_ms = now_ms;
             now->is_older = !a->has_started;
         }
         now->entries++;
         if (a->has_started && now != was) {
-            count_change(n, now);
+            count_change(&n, now);
         }
     }
-}
-
-void activity_note(struct activity *a, uint64_t now_ms, enum table_id table,
-                   const struct rows *before, const struct rows *after)
-{
-    struct note n = { .activity = a, .now_ms = now_ms, .table = table };
-
-    rows_compare_walk(before, after, table, visit, &n);
 }
 
 uint64_t activity_changes(const struct activity *a, const struct service_activity *s,

@@ -35,9 +35,9 @@ struct activity {
 void activity_fini(struct activity *a);
 /* What is noted from here on are changes. */
 void activity_start(struct activity *a, uint64_t now_ms);
-/* Routes or VM-NC entries of a VNI went from `before` to `after`. */
+/* A route or VM-NC entry went from `before` to `after`; null: it was not, or is not. */
 void activity_note(struct activity *a, uint64_t now_ms, enum table_id table,
-                   const struct rows *before, const struct rows *after);
+                   const struct row *before, const struct row *after);
 /* Changes within the window that ends now; its length. */
 uint64_t activity_changes(const struct activity *a, const struct service_activity *s,
                           uint64_t now_ms, uint64_t *ret_window_ms);

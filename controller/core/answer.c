@@ -1,9 +1,9 @@
 /*
  * answer: the store's events and answers, and what they make of the queue.
  *
- * When a transaction fails, the tip is taken back to before it.  It alone is answered
- * with the failure; those behind it fail in the store as well (record.h, Chain) and are
- * checked again once all answers are in.
+ * When a transaction fails, the tip is taken back to before it, in slices, the last
+ * change first.  It alone is answered with the failure; those behind it fail in the
+ * store as well (record.h, Chain) and are checked again once all answers are in.
  */
 #include "controller/core/core_internal.h"
 
@@ -14,43 +14,37 @@ static bool is_in_flight(const struct pending *p)
     return p->state == PENDING_FLYING || p->state == PENDING_UNKNOWN;
 }
 
-/* Takes the entries of `from` and all behind it out of the tip, last first. */
+/* The entries of `from` and all behind it are to be taken out of the tip. */
 static void undo_entries(struct core *c, struct pending *from)
 {
-    struct pending *flying[CHAIN_SLOTS];
-    uint32_t count = 0;
-
     for (struct pending *p = from; p; p = p->next) {
         if (p->state == PENDING_COMMITTED) {
             continue; /* only its answer is due */
         }
-        if (is_in_flight(p)) {
-            assert(count < CHAIN_SLOTS);
-            flying[count++] = p;
+        place_release(c, &p->placed);
+        check_at_fini(&p->at);
+        if (is_in_flight(p) || p->stage >= CHECK_BEFORE) {
+            p->must_undo = true;
+            c->queue.undo_count++;
+            c->queue.flying -= is_in_flight(p);
         }
         object_change_fini(&p->object);
+        blob_unref(p->object_value);
+        p->object_value = NULL;
         /* What is answered was judged on what is undone now. */
         p->state = PENDING_WAITING;
-    }
-    while (count > 0) {
-        pending_take_back(c, flying[--count]);
-        c->queue.flying--;
+        p->stage = CHECK_NOT;
     }
 }
 
 void queue_undo(struct core *c, struct pending *from)
 {
     undo_entries(c, from);
-    overlay_clear(c);
     objects_fini(&c->tip_objects);
     core_must(objects_copy(&c->objects, &c->tip_objects));
     for (struct pending *p = c->queue.head; p && p != from; p = p->next) {
-        if (is_in_flight(p)) {
-            overlay_add(c, &p->changes, p->tag);
-            if (p->object.kind != COMMAND_ENTRIES) {
-                core_must(
-                    objects_apply(&c->tip_objects, &p->object, REVISION_IN_FLIGHT));
-            }
+        if (is_in_flight(p) && p->object.kind != COMMAND_ENTRIES) {
+            core_must(objects_apply(&c->tip_objects, &p->object, REVISION_IN_FLIGHT));
         }
     }
 }
@@ -103,8 +97,11 @@ void queue_event(struct core *c, const struct store_event *ev)
         settle_object(c, p, ev->revision);
     }
     results_commit(c, &p->command, ev->revision, p->seq, &p->reply.counts, &p->changes);
-    place_release(c, p);
-    commit_changes(c, ev->revision, p->tag, &p->changes);
+    commit_changes(c, ev->revision, true, &p->changes, &p->placed);
+    if (c->job.kind == JOB_COMMIT &&
+        (is_answered || p->object.kind != COMMAND_ENTRIES)) {
+        commit_show(c); /* together with its object, and before its answer */
+    }
     if (p->command.kind == COMMAND_ENTRIES || p->ops) {
         checkpoint_journal(c, p->ops ? p->ops->len : 0);
     }
@@ -249,6 +246,8 @@ void queue_fail_all(struct core *c, enum rc rc, const char *why)
             err_set(&p->reply.err, rc, "%s", why);
         }
         p->state = PENDING_DONE;
+        p->must_undo = false; /* the tip is of no more use */
     }
+    c->queue.undo_count = 0;
     queue_answer(c);
 }

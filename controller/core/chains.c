@@ -363,47 +363,15 @@ static void go_on(struct search *s, uint32_t vni, const struct prefix *region)
     each_route(s, vni, 0, region, forward_visit, &vni);
 }
 
-/* ---- which regions a change touches ---- */
+/* ---- which region a change touches ---- */
 
-struct check {
-    struct search search;
-    uint32_t vni;
-    struct row bad;
-};
-
-static void check_visit(void *ctx, const struct row *before, const struct row *after)
+enum rc chains_check(struct core *c, uint32_t vni, const struct row *row,
+                     uint32_t *work, struct err *err)
 {
-    struct check *check = ctx;
-    struct prefix region;
+    struct search s = { .c = c, .work = work, .err = err };
+    struct prefix region = prefix_of_key(row->key);
 
-    /* A route that shields can only end chains; one that goes may uncover a peer. */
-    if (check->search.rc ||
-        (after && (!row_peer(after) || row_peer(before) == row_peer(after)))) {
-        return;
-    }
-    region = prefix_of_key(after ? after->key : before->key);
-    check->search.path.first = PEERS_MAX + 1;
-    check->search.path.count = 0;
-    go_on(&check->search, check->vni, &region);
-    if (check->search.rc) {
-        check->bad = after ? *after : *before;
-    }
-}
-
-enum rc chains_check(struct core *c, const struct table_change *change, uint32_t *work,
-                     struct row *ret_row, struct err *err)
-{
-    struct check check = { .search = { .c = c, .work = work, .err = err },
-                           .vni = change->vni };
-
-    if (change->table != TABLE_VXLAN_ROUTE ||
-        !table_set_rows(c->tip_peers.out, change->vni, TABLE_VXLAN_ROUTE)) {
-        return RC_OK;
-    }
-    rows_compare_walk(change->before, change->after, TABLE_VXLAN_ROUTE, check_visit,
-                      &check);
-    if (check.search.rc) {
-        *ret_row = check.bad;
-    }
-    return check.search.rc;
+    s.path.first = PEERS_MAX + 1;
+    go_on(&s, vni, &region);
+    return s.rc;
 }

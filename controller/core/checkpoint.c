@@ -26,12 +26,11 @@
 
 #include "proto/base/log.h"
 
-#define TXN_OPS       112          /* of STORE_TXN_OPS */
-#define TXN_BYTES     (768u << 10) /* etcd takes 1.5 MiB a request */
-#define TXNS_FLYING   4
-#define PROBES_A_STEP 8192u /* VNIs looked at for dirt in one slice */
-#define AUDIT_KEEP    100000u
-#define RETRY_MS      1000
+#define TXN_OPS     112          /* of STORE_TXN_OPS */
+#define TXN_BYTES   (768u << 10) /* etcd takes 1.5 MiB a request */
+#define TXNS_FLYING 4
+#define AUDIT_KEEP  100000u
+#define RETRY_MS    1000
 
 static struct rows *slot_rows(const struct map_slot *slot)
 {
@@ -103,6 +102,9 @@ bool checkpoint_has_work(const struct core *c)
     }
     if (!k->is_running) {
         return due_ms(c) <= c->now_ms;
+    }
+    if (k->is_ending) {
+        return true;
     }
     if (k->is_closing || k->has_failed) {
         return false;
@@ -302,7 +304,8 @@ static struct map_slot *next_slot(struct core *c, bool *ret_more)
     struct map_slot *slot;
 
     *ret_more = true;
-    for (uint32_t n = 0; k->next_vni && n < PROBES_A_STEP; n++) {
+    while (k->next_vni && c->units > 0) {
+        units_spend(&c->units, 4);
         for (unsigned table = 0; table < TABLE_COUNT; table++) {
             slot = map_find(&k->round, row_set_key(k->next_vni, (uint8_t)table));
             if (slot && !(slot->b & DIRTY_DONE)) {
@@ -312,15 +315,14 @@ static struct map_slot *next_slot(struct core *c, bool *ret_more)
         k->next_vni =
             k->next_vni < VNI_MAX ? table_set_next(c->tip, k->next_vni + 1, mask) : 0;
     }
-    if (k->next_vni) {
-        return NULL;
-    }
-    while ((slot = map_each(&k->round, &k->at_slot))) {
-        if (!(slot->b & DIRTY_DONE)) {
+    while (!k->next_vni && c->units > 0) {
+        slot = map_each(&k->round, &k->at_slot);
+        units_spend(&c->units, 1);
+        if (!slot || !(slot->b & DIRTY_DONE)) {
+            *ret_more = slot != NULL;
             return slot;
         }
     }
-    *ret_more = false;
     return NULL;
 }
 
@@ -342,39 +344,54 @@ static void begin_round(struct core *c)
     k->at_slot = 0;
 }
 
-/* Back to what was dirty; what was written so far is not known to be stored. */
-static void abandon_round(struct core *c)
+/* The round is over; what it kept is let go in slices. */
+static void end_round(struct core *c)
 {
     struct checkpoint *k = &c->checkpoint;
-    struct map_slot *slot;
-    uint32_t at = 0;
 
     job_end(k);
-    while ((slot = map_each(&k->round, &at))) {
-        struct map_slot *later = core_need(map_add(&k->dirty, slot->key));
-
-        rows_unref(slot_rows(later));
-        later->a = slot->a;
-        later->b |= slot->b & DIRTY_DONE ? DIRTY_UNALIGNED : slot->b;
+    k->is_ending = true;
+    k->at_slot = 0;
+    if (k->has_failed) {
+        effect_log(c, LOG_WARN, "checkpoint failed", "retry_ms=%d", RETRY_MS);
+    } else {
+        k->journal_bytes -= k->round_bytes;
     }
-    map_fini(&k->round);
-    k->is_running = false;
-    k->retry_ms = c->now_ms + RETRY_MS;
-    effect_log(c, LOG_WARN, "checkpoint failed", "retry_ms=%d", RETRY_MS);
 }
 
-static void finish_round(struct core *c)
+/* After a failure back to what was dirty; what was written so far is not known to be
+ * stored. */
+static void keep_dirty(struct checkpoint *k, const struct map_slot *slot)
+{
+    struct map_slot *later = core_need(map_add(&k->dirty, slot->key));
+
+    rows_unref(slot_rows(later));
+    later->a = slot->a;
+    later->b |= slot->b & DIRTY_DONE ? DIRTY_UNALIGNED : slot->b;
+}
+
+static void end_slice(struct core *c)
 {
     struct checkpoint *k = &c->checkpoint;
     struct map_slot *slot;
-    uint32_t at = 0;
 
-    while ((slot = map_each(&k->round, &at))) {
-        rows_unref(slot_rows(slot));
+    while (c->units > 0) {
+        slot = map_each(&k->round, &k->at_slot);
+        if (!slot) {
+            map_fini(&k->round);
+            k->is_running = false;
+            k->is_ending = false;
+            k->retry_ms = k->has_failed ? c->now_ms + RETRY_MS : k->retry_ms;
+            return;
+        }
+        if (k->has_failed) {
+            keep_dirty(k, slot);
+        } else {
+            rows_unref(slot_rows(slot));
+        }
+        slot->p = NULL;
+        units_spend(&c->units, 3);
     }
-    map_fini(&k->round);
-    k->is_running = false;
-    k->journal_bytes -= k->round_bytes;
 }
 
 /* The last transaction: the pages hold everything up to the cut. */
@@ -414,8 +431,13 @@ bool checkpoint_work(struct core *c)
     struct writing w = { 0 };
     bool more = true;
 
-    if (!checkpoint_has_work(c)) {
+    /* What is noted of a commit must be what it is seen to be. */
+    if (!checkpoint_has_work(c) || (c->job.kind == JOB_COMMIT && !c->job.is_visible)) {
         return false;
+    }
+    if (k->is_ending) {
+        end_slice(c);
+        return true;
     }
     if (!k->is_running) {
         begin_round(c);
@@ -447,7 +469,7 @@ bool checkpoint_work(struct core *c)
         store_txn_free(w.txn);
     }
     if (k->has_failed && k->flying == 0) {
-        abandon_round(c);
+        end_round(c);
     }
     return true;
 }
@@ -464,10 +486,8 @@ void checkpoint_done(struct core *c, const struct store_done *done)
     if (k->flying > 0) {
         return;
     }
-    if (k->has_failed) {
-        abandon_round(c);
-    } else if (k->is_closing) {
-        finish_round(c);
+    if (k->has_failed || k->is_closing) {
+        end_round(c);
     }
 }
 

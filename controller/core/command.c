@@ -18,7 +18,9 @@ static void pending_free(struct pending *p)
     }
     change_list_fini(&p->changes);
     object_change_fini(&p->object);
-    free(p->placed);
+    blob_unref(p->object_value);
+    free(p->placed.at);
+    check_at_fini(&p->at);
     free(p);
 }
 
@@ -93,7 +95,7 @@ void queue_answer(struct core *c)
 {
     struct queue *q = &c->queue;
 
-    while (q->head && q->head->state == PENDING_DONE) {
+    while (q->head && q->head->state == PENDING_DONE && !q->head->must_undo) {
         struct pending *p = q->head;
 
         if (p->reply.err.code == RC_OK && p->reply.revision == 0) {
@@ -126,19 +128,40 @@ bool queue_has_work(const struct core *c)
 {
     const struct queue *q = &c->queue;
 
-    return c->phase == PHASE_SERVING && !q->is_draining &&
-           q->flying < c->config.max_in_flight && q->tail &&
-           q->tail->state == PENDING_WAITING;
+    return c->phase == PHASE_SERVING &&
+           (q->undo_count > 0 ||
+            (!q->is_draining && q->flying < c->config.max_in_flight && q->tail &&
+             q->tail->state == PENDING_WAITING));
 }
 
 /* ---- checking ---- */
 
-void pending_take_back(struct core *c, struct pending *p)
+static void undo_slice(struct core *c)
 {
-    place_release(c, p);
-    tip_follow(c, &p->changes, true);
-    table_set_undo(c->tip, &p->changes);
-    change_list_fini(&p->changes);
+    while (c->queue.undo_count > 0 && c->units > 0) {
+        struct pending *last = NULL;
+
+        for (struct pending *p = c->queue.head; p; p = p->next) {
+            last = p->must_undo ? p : last;
+        }
+        if (tip_take_back(c, last)) {
+            check_at_fini(&last->at);
+            last->must_undo = false;
+            c->queue.undo_count--;
+        }
+    }
+    if (c->queue.undo_count == 0) {
+        queue_answer(c);
+    }
+}
+
+void queue_undo_all(struct core *c)
+{
+    queue_undo(c, c->queue.head);
+    while (c->queue.undo_count > 0) {
+        c->units = UINT32_MAX;
+        undo_slice(c);
+    }
 }
 
 /* The command before `p` that is in flight with the same request id or a later line of
@@ -230,36 +253,105 @@ static enum rc check_import(const struct core *c, struct pending *p)
                      (unsigned long long)cmd->entries.import_first_line);
 }
 
-static void evaluate_entries(struct core *c, struct pending *p)
+/* What the checked rows come to, or the operation that they belong to; true: all is
+ * done, false: they are to be taken out again. */
+static bool conclude(struct core *c, struct pending *p)
 {
     const struct command *cmd = &p->command;
     const struct rows_change *n = &p->reply.counts;
 
-    if (check_import(c, p)) {
-        return;
+    if (p->reply.err.code) {
+        return false;
     }
-
-    if (!p->is_checked && batch_check_static(cmd, &p->reply.bad_index, &p->reply.err)) {
-        return;
-    }
-    p->is_checked = true;
-    if (batch_evaluate(c, p)) {
-        return;
+    if (cmd->kind == COMMAND_ENTRIES && n->added + n->changed + n->deleted == 0 &&
+        !cmd->request_id[0] && !command_is_import(cmd)) {
+        place_release(c, &p->placed);
+        return true; /* nothing to store */
     }
     if (cmd->dry_run) {
-        pending_take_back(c, p);
-        return;
+        return false;
     }
-    if (n->added + n->changed + n->deleted == 0 && !cmd->request_id[0] &&
-        !command_is_import(cmd)) {
-        place_release(c, p);
-        return; /* nothing to store */
+    if (cmd->kind == COMMAND_ENTRIES) {
+        return !pending_submit(c, p, NULL);
     }
-    if (pending_submit(c, p, NULL)) {
-        pending_take_back(c, p);
-        return;
+    core_must(objects_apply(&c->tip_objects, &p->object, REVISION_IN_FLIGHT));
+    if (pending_submit(c, p, p->object_value)) {
+        queue_undo(c, p); /* makes the tip's objects anew */
     }
-    overlay_add(c, &p->changes, p->tag);
+    return true;
+}
+
+/* What needs no look at rows. */
+static void check_command(struct core *c, struct pending *p)
+{
+    const struct command *cmd = &p->command;
+
+    if (cmd->kind != COMMAND_ENTRIES) {
+        operation_evaluate(c, p, &p->object, &p->object_value);
+    } else if (!check_import(c, p)) {
+        units_spend(&c->units, cmd->entries.ops ? cmd->entries.ops->len / 8 : 0);
+        batch_check_static(cmd, &p->reply.bad_index, &p->reply.err);
+    }
+}
+
+/* One slice of the present stage; true: the next one is due, or `p->reply.err`. */
+static bool check_stage(struct core *c, struct pending *p)
+{
+    switch (p->stage) {
+    case CHECK_NOT:
+        if (p->command.kind == COMMAND_MOVE && c->job.placed.count > 0) {
+            return false; /* as in place_batch.c */
+        }
+        check_command(c, p);
+        return true;
+    case CHECK_STATIC:
+        return place_batch(c, p);
+    case CHECK_PLACED:
+        batch_check_before(c, p);
+        return true;
+    case CHECK_BEFORE:
+        return tip_apply(c, p);
+    case CHECK_APPLIED:
+        return tip_drop(c, p);
+    case CHECK_DROPPED:
+        return peers_follow(&c->tip_peers, &p->changes, false, &p->at.peers, &c->units);
+    default:
+        return batch_check_state(c, p);
+    }
+}
+
+static void end_check(struct pending *p)
+{
+    p->stage = CHECK_NOT;
+    check_at_fini(&p->at);
+    blob_unref(p->object_value);
+    p->object_value = NULL;
+}
+
+/* From stage to stage, as far as the step's units go; false: to be continued.  The tip
+ * is ahead in between, and the overlay has what was before, as if it were in flight. */
+static bool evaluate_rows(struct core *c, struct pending *p)
+{
+    while (c->units > 0 && p->stage != CHECK_BACK) {
+        if (!check_stage(c, p)) {
+            return false;
+        }
+        if (p->stage < CHECK_FOLLOWED && !p->reply.err.code) {
+            p->stage++;
+        } else if (p->stage >= CHECK_PLACED && conclude(c, p)) {
+            end_check(p);
+            return true;
+        } else {
+            p->stage = CHECK_BACK;
+        }
+        check_at_fini(&p->at);
+    }
+    if (p->stage == CHECK_BACK && c->units > 0 && tip_take_back(c, p)) {
+        object_change_fini(&p->object);
+        end_check(p);
+        return true;
+    }
+    return false;
 }
 
 static void evaluate_object(struct core *c, struct pending *p)
@@ -292,32 +384,6 @@ static void evaluate_object(struct core *c, struct pending *p)
     blob_unref(value);
 }
 
-/* An operation's record, and the rows that its step changes. */
-static void evaluate_operation(struct core *c, struct pending *p)
-{
-    struct object_change ch = { .kind = COMMAND_ENTRIES };
-    struct blob *value = NULL;
-    enum rc rc = operation_evaluate(c, p, &ch, &value);
-
-    rc = rc ? rc : batch_evaluate(c, p);
-    if (rc || p->command.dry_run) {
-        pending_take_back(c, p);
-        object_change_fini(&ch);
-        blob_unref(value);
-        return;
-    }
-    p->object = ch;
-    core_must(objects_apply(&c->tip_objects, &ch, REVISION_IN_FLIGHT));
-    if (pending_submit(c, p, value)) {
-        pending_take_back(c, p);
-        object_change_fini(&p->object);
-        queue_undo(c, p); /* makes the tip's objects anew */
-    } else {
-        overlay_add(c, &p->changes, p->tag);
-    }
-    blob_unref(value);
-}
-
 bool queue_work(struct core *c)
 {
     struct pending *p;
@@ -325,16 +391,20 @@ bool queue_work(struct core *c)
     if (!queue_has_work(c)) {
         return false;
     }
+    if (c->queue.undo_count > 0) {
+        undo_slice(c);
+        return true;
+    }
     p = first_waiting(c);
-    p->reply =
-        (struct core_reply){ .token = p->command.token, .bad_index = UINT32_MAX };
-    if (!is_repeat(c, p)) {
-        if (p->command.kind == COMMAND_ENTRIES) {
-            evaluate_entries(c, p);
-        } else if (command_is_operation(&p->command)) {
-            evaluate_operation(c, p);
-        } else {
+    if (p->stage == CHECK_NOT) {
+        p->reply =
+            (struct core_reply){ .token = p->command.token, .bad_index = UINT32_MAX };
+    }
+    if (p->stage != CHECK_NOT || !is_repeat(c, p)) {
+        if (p->command.kind != COMMAND_ENTRIES && !command_is_operation(&p->command)) {
             evaluate_object(c, p);
+        } else if (!evaluate_rows(c, p)) {
+            return true;
         }
     }
     if (p->state == PENDING_WAITING) {

@@ -2,7 +2,7 @@
  * commit: what a store event makes of the region.
  *
  * The tip has a change already when its event comes; committing it moves the view that
- * readers see, the counts and digests, the peers, and then every group's desired set.
+ * readers see, the counts and digests; the rest is a job (jobs.c).
  */
 #include "controller/core/core_internal.h"
 
@@ -10,27 +10,64 @@ struct rows *committed_rows(const struct core *c, uint32_t vni, enum table_id ta
 {
     struct map_slot *slot = map_find(&c->overlay, row_set_key(vni, (uint8_t)table));
 
-    return slot ? slot->p : table_set_rows(c->tip, vni, table);
+    if (!slot) {
+        return table_set_rows(c->tip, vni, table);
+    }
+    if (c->job.is_visible && slot->b >> 32) {
+        return c->job.changes.at[(slot->b >> 32) - 1].after;
+    }
+    return slot->p;
 }
 
-void overlay_add(struct core *c, const struct change_list *l, uint64_t tag)
+/* The overlay's committed rows of a key change: null `slot->p` when there are none. */
+static void overlay_set(struct core *c, struct map_slot *slot, struct rows *rows)
 {
-    for (uint32_t i = 0; i < l->count; i++) {
+    const uint32_t vni = (uint32_t)(slot->key >> 8);
+
+    rows_ref(rows);
+    rows_unref(slot->p);
+    slot->p = rows;
+    if ((slot->key & 255) == TABLE_TENANT) {
+        core_must(!table_set_put(c->tenants, vni, TABLE_TENANT, rows_ref(rows)));
+    }
+}
+
+static void overlay_end(struct core *c, struct map_slot *slot)
+{
+    if ((uint32_t)--slot->b == 0) {
+        overlay_set(c, slot, NULL);
+        map_remove(&c->overlay, slot);
+    }
+}
+
+static struct map_slot *overlay_find(const struct core *c,
+                                     const struct table_change *ch)
+{
+    return map_find(&c->overlay, row_set_key(ch->vni, ch->table));
+}
+
+void overlay_add(struct core *c, const struct change_list *l, uint32_t from)
+{
+    for (uint32_t i = from; i < l->count; i++) {
         const struct table_change *ch = &l->at[i];
         struct map_slot *slot =
             core_need(map_add(&c->overlay, row_set_key(ch->vni, ch->table)));
 
         if (slot->b == 0) {
-            slot->p = rows_ref(ch->before);
+            overlay_set(c, slot, ch->before);
         }
-        slot->b = tag;
-        if (ch->table == TABLE_TENANT && !ch->after) {
-            c->tenants_gone++;
-        }
+        slot->b++;
     }
 }
 
-void overlay_clear(struct core *c)
+void overlay_drop(struct core *c, const struct change_list *l)
+{
+    for (uint32_t i = 0; i < l->count; i++) {
+        overlay_end(c, overlay_find(c, &l->at[i]));
+    }
+}
+
+void overlay_fini(struct core *c)
 {
     struct map_slot *slot;
     uint32_t at = 0;
@@ -39,61 +76,85 @@ void overlay_clear(struct core *c)
         rows_unref(slot->p);
     }
     map_fini(&c->overlay);
-    c->tenants_gone = 0;
+    table_set_free(c->tenants);
 }
 
-static void overlay_commit(struct core *c, const struct table_change *ch, uint64_t tag)
+bool commit_prepare(struct core *c)
 {
-    struct map_slot *slot = map_find(&c->overlay, row_set_key(ch->vni, ch->table));
+    struct job *j = &c->job;
 
-    if (!slot) {
-        return;
+    for (; j->prepared < j->changes.count; j->prepared++) {
+        const struct table_change *ch = &j->changes.at[j->prepared];
+        struct map_slot *slot = overlay_find(c, ch);
+
+        if (c->units == 0) {
+            return false;
+        }
+        checkpoint_note(c, ch->vni, ch->table, ch->before);
+        j->count[ch->table] += (uint64_t)rows_count(ch->after) - rows_count(ch->before);
+        j->digest[ch->table] += rows_digest(ch->after) - rows_digest(ch->before);
+        slot->b = (uint32_t)slot->b | (uint64_t)(j->prepared + 1) << 32;
+        units_spend(&c->units, 4);
     }
-    rows_unref(slot->p);
-    if (slot->b == tag) {
-        map_remove(&c->overlay, slot);
-    } else {
-        slot->p = rows_ref(ch->after);
-    }
-}
-
-static void commit_change(struct core *c, uint64_t revision, uint64_t tag,
-                          const struct table_change *ch)
-{
-    struct map_slot *slot;
-
-    checkpoint_note(c, ch->vni, ch->table, ch->before);
-    c->count[ch->table] += (uint64_t)rows_count(ch->after) - rows_count(ch->before);
-    c->digest[ch->table] += rows_digest(ch->after) - rows_digest(ch->before);
-    if (tag) {
-        overlay_commit(c, ch, tag);
-        if (ch->table == TABLE_TENANT && !ch->after) {
-            c->tenants_gone--;
+    if (!j->is_visible) {
+        j->is_visible = true;
+        c->revision = j->revision;
+        for (unsigned t = 0; t < TABLE_COUNT; t++) {
+            c->count[t] += j->count[t];
+            c->digest[t] += j->digest[t];
         }
     }
-    if (ch->table == TABLE_TENANT) {
-        demand_tenant(c, ch->vni, ch->after);
-    }
-    if (ch->table == TABLE_VXLAN_ROUTE) {
-        peer_index_update(&c->peers, ch->vni, ch->before, ch->after);
-    } else if (ch->table == TABLE_VM_NC) {
-        resident_note_vms(c, ch->vni, ch->before, ch->after);
-    }
-    if (ch->table == TABLE_VXLAN_ROUTE || ch->table == TABLE_VM_NC) {
-        activity_note(&c->activity, c->now_ms, ch->table, ch->before, ch->after);
-    }
-    slot = core_need(map_add(&c->revisions, ch->vni));
-    slot->a = revision;
+    return true;
 }
 
-void commit_changes(struct core *c, uint64_t revision, uint64_t tag,
-                    const struct change_list *l)
+bool commit_clean(struct core *c)
 {
-    c->revision = revision;
-    for (uint32_t i = 0; i < l->count; i++) {
-        commit_change(c, revision, tag, &l->at[i]);
+    struct job *j = &c->job;
+
+    for (; j->cleaned < j->changes.count; j->cleaned++) {
+        const struct table_change *ch = &j->changes.at[j->cleaned];
+        struct map_slot *slot = overlay_find(c, ch);
+
+        if (c->units == 0) {
+            return false;
+        }
+        if (slot->b >> 32 == j->cleaned + 1) { /* the last one of this key */
+            slot->b = (uint32_t)slot->b;
+            if (slot->b > 1) {
+                overlay_set(c, slot, ch->after);
+            }
+        }
+        overlay_end(c, slot);
+        slot = core_need(map_add(&c->revisions, ch->vni));
+        slot->a = j->revision;
+        units_spend(&c->units, 4);
     }
-    project_changes(c, revision, l);
+    return true;
+}
+
+void commit_show(struct core *c)
+{
+    uint32_t units = c->units;
+
+    c->units = UINT32_MAX;
+    core_must(commit_prepare(c));
+    c->units = units;
+}
+
+void commit_changes(struct core *c, uint64_t revision, bool is_own,
+                    struct change_list *l, struct placed_list *placed)
+{
+    if (l->count > 0) {
+        jobs_commit(c, revision, is_own, l, placed);
+        return;
+    }
+    c->revision = revision;
+    if (placed && c->job.kind == JOB_MOVE) {
+        c->job.placed = *placed; /* until the target has it */
+        *placed = (struct placed_list){ 0 };
+    } else if (placed) {
+        place_release(c, placed);
+    }
     operations_note(c);
 }
 
@@ -124,24 +185,24 @@ void commit_object(struct core *c, uint64_t revision, const struct object_change
         if (!old) {
             group_add(c, ch->cluster.name, ch->cluster.kind);
         } else if (!same_vips(&before, &ch->cluster)) {
-            project_cluster(c, revision, group_find(c, ch->cluster.name));
+            jobs_cluster(c, revision, group_find(c, ch->cluster.name));
         }
         break;
     case COMMAND_DELETE_CLUSTER:
         group_remove(c, ch->name);
         break;
     case COMMAND_PUT_NODE:
-        device_add(c, ch->node.name);
+        device_put(c, &ch->node);
         break;
     case COMMAND_DELETE_NODE:
         device_remove(c, ch->name);
         break;
     case COMMAND_PUT_POLICY:
-        project_policy(c, revision);
+        jobs_policy(c, revision);
         break;
     case COMMAND_MOVE:
     case COMMAND_STEP:
-        project_move(c, revision, &was, ch->operation);
+        jobs_move(c, revision, &was, ch->operation);
         operations_committed(c, ch->operation);
         return;
     case COMMAND_CANCEL:
@@ -163,13 +224,12 @@ static void foreign_journal(struct core *c, uint64_t revision,
                             const struct store_kv *kv, uint64_t seq)
 {
     struct change_list l = { 0 };
-    struct rows_change total = { 0 };
     struct err err = { 0 };
     uint32_t count;
     uint32_t index;
 
     if (batch_check(kv->value->data, kv->value->len, false, &count, &index, &err) ||
-        table_set_apply(c->tip, kv->value->data, kv->value->len, &l, &total, &err)) {
+        tip_apply_record(c, kv->value, &l, &err)) {
         /* Nothing half-known may be served. */
         err_wrap(&err, err.code, "journal record %llu", (unsigned long long)seq);
         c->failure = err;
@@ -177,9 +237,7 @@ static void foreign_journal(struct core *c, uint64_t revision,
         change_list_fini(&l);
         return;
     }
-    core_must(!tip_drop_tenants(c->tip, &l, &total));
-    tip_follow(c, &l, false);
-    commit_changes(c, revision, 0, &l);
+    commit_changes(c, revision, false, &l, NULL);
     checkpoint_journal(c, kv->value->len);
     c->committed_seq = seq;
     c->next_seq = seq + 1;
@@ -262,9 +320,8 @@ void commit_foreign(struct core *c, const struct store_event *ev)
     struct err err;
     uint64_t seq;
 
-    if (c->queue.head && c->queue.flying > 0) {
-        queue_undo(c,
-                   c->queue.head); /* whatever flies will fail: the term has changed */
+    if (c->queue.head) {
+        queue_undo_all(c); /* whatever flies will fail: the term has changed */
         c->queue.is_draining = c->queue.answers > 0;
     }
     c->revision = ev->revision;

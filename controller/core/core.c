@@ -30,6 +30,7 @@ void core_config_default(struct core_config *c)
         .frame_bytes = 500,
         .suggest_watch_ms = SUGGEST_WATCH_MS,
         .suggest_mature_ms = SUGGEST_MATURE_MS,
+        .step_units = 16384,
     };
 }
 
@@ -47,11 +48,12 @@ struct core *core_new(const struct core_config *config)
     c->effects_tail = &c->effects;
     c->pump_is_idle = true;
     c->tip = table_set_new();
+    c->tenants = table_set_new();
     c->health = health_new();
     level_settings_default(&c->objects.levels);
     c->tip_objects.levels = c->objects.levels;
-    if (!c->health || !c->tip || !place_init(c) || !peer_index_init(&c->tip_peers) ||
-        !peer_index_init(&c->peers)) {
+    if (!c->health || !c->tip || !c->tenants || !place_init(c) ||
+        !peer_index_init(&c->tip_peers) || !peer_index_init(&c->peers)) {
         core_free(c);
         return NULL;
     }
@@ -68,6 +70,7 @@ void core_free(struct core *c)
     while (core_next_effect(c, &e)) {
         core_effect_fini(&e);
     }
+    jobs_fini(c);
     queue_fini(c);
     waits_fini(c);
     traffic_fini(c); /* before its sessions go */
@@ -81,7 +84,7 @@ void core_free(struct core *c)
     activity_fini(&c->activity);
     results_fini(&c->results);
     checkpoint_fini(c);
-    overlay_clear(c);
+    overlay_fini(c);
     rows_unref(c->load.rows);
     peer_index_fini(&c->tip_peers);
     peer_index_fini(&c->peers);
@@ -219,7 +222,7 @@ static void term_done(struct core *c, const struct store_done *done)
                (unsigned long long)c->count[TABLE_VM_NC]);
 }
 
-static void store_done(struct core *c, const struct store_done *done)
+void core_store_done(struct core *c, const struct store_done *done)
 {
     switch (tag_kind(done->tag)) {
     case TAG_TERM:
@@ -248,7 +251,7 @@ static bool is_newer_term(const struct core *c, const struct store_event *ev)
     return false;
 }
 
-static void store_event(struct core *c, const struct store_event *ev)
+void core_store_event(struct core *c, const struct store_event *ev)
 {
     if (c->phase == PHASE_LOADING || c->phase == PHASE_FAILED ||
         ev->revision <= c->revision) {
@@ -271,13 +274,19 @@ static void store_event(struct core *c, const struct store_event *ev)
 /* One slice of what is to be done, each kind in its turn. */
 static void work(struct core *c)
 {
-    static bool (*const slices[])(struct core *) = { queue_work,      sessions_pump,
-                                                     checkpoint_work, project_work,
-                                                     suggest_work,    operations_work };
+    static bool (*const slices[])(struct core *) = {
+        jobs_work,    queue_work,      sessions_pump, checkpoint_work,
+        suggest_work, operations_work, waits_work,
+    };
     enum { SLICES = sizeof(slices) / sizeof(slices[0]) };
 
     for (unsigned i = 0; i < SLICES; i++) {
-        if (slices[c->turn++ % SLICES](c)) {
+        bool (*slice)(struct core *) = slices[c->turn++ % SLICES];
+
+        if (slice(c)) {
+            if (slice != waits_work) {
+                waits_note(c);
+            }
             return;
         }
     }
@@ -318,6 +327,7 @@ void core_step(struct core *c, uint64_t now_ms, uint64_t unix_ms,
     }
     c->now_ms = now_ms;
     c->unix_ms = unix_ms;
+    c->units = c->config.step_units;
     switch (in->kind) {
     case CORE_LOADED:
         if (c->phase == PHASE_LOADING) {
@@ -331,10 +341,18 @@ void core_step(struct core *c, uint64_t now_ms, uint64_t unix_ms,
         command(c, in->command);
         break;
     case CORE_STORE_EVENT:
-        store_event(c, in->event);
+        if (jobs_must_wait(c)) {
+            jobs_defer(c, in);
+        } else {
+            core_store_event(c, in->event);
+        }
         break;
     case CORE_STORE_DONE:
-        store_done(c, in->done);
+        if (jobs_must_wait(c)) {
+            jobs_defer(c, in);
+        } else {
+            core_store_done(c, in->done);
+        }
         break;
     case CORE_SESSION_OPEN:
     case CORE_SESSION_MSG:
@@ -352,9 +370,16 @@ void core_step(struct core *c, uint64_t now_ms, uint64_t unix_ms,
         break;
     }
     tick(c);
+    if (in->kind != CORE_CONTINUE) {
+        waits_note(c);
+    }
     if (c->phase == PHASE_SERVING) {
-        work(c);
-        waits_check(c);
+        if (c->units > c->config.step_units / 2) {
+            work(c);
+        }
+        waits_work(c);
+    } else if (c->phase == PHASE_STARTING) {
+        jobs_work(c);
     }
     c->promised_ms = core_has_work(c) ? 0 : core_next_wake(c);
 }
@@ -362,8 +387,8 @@ void core_step(struct core *c, uint64_t now_ms, uint64_t unix_ms,
 bool core_has_work(const struct core *c)
 {
     return queue_has_work(c) || (c->phase == PHASE_SERVING && sessions_have_work(c)) ||
-           checkpoint_has_work(c) || project_has_work(c) || suggest_has_work(c) ||
-           operations_have_work(c);
+           checkpoint_has_work(c) || jobs_have_work(c) || suggest_has_work(c) ||
+           operations_have_work(c) || waits_have_work(c);
 }
 
 uint64_t core_next_wake(const struct core *c)

@@ -46,6 +46,7 @@ struct core_config {
     uint32_t least_vms;       /* has when it comes says little; default 2 and 2 */
     struct x86_node x86_node; /* what a node of XGW-x86 is made of */
     double frame_bytes;       /* the mean frame, for packets a second of XGW-H; 500 */
+    uint32_t step_units; /* work of one step, of some 100 ns each; tests take less */
 };
 
 void core_config_default(struct core_config *c);
@@ -242,6 +243,8 @@ const struct region *core_region(const struct core *c); /* null before the first
 const struct policy *core_policy(const struct core *c); /* the default before a put */
 /* What XGW-H nodes hold does not follow the policy yet: it is being worked on. */
 bool core_policy_is_pending(const struct core *c);
+/* Every group's desired set is that of core_revision(); else it is on its way there. */
+bool core_is_projected(const struct core *c);
 
 /* Objects in name order; null behind the last. */
 const struct cluster *core_cluster_at(const struct core *c, uint32_t index);

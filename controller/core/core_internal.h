@@ -19,6 +19,7 @@
 #include "controller/core/activity.h"
 #include "controller/core/core.h"
 #include "controller/core/map.h"
+#include "controller/core/projection.h"
 #include "controller/core/record.h"
 #include "controller/core/suggest.h"
 #include "controller/core/traffic.h"
@@ -38,6 +39,13 @@ static inline void core_must(bool done)
     if (!done) {
         abort();
     }
+}
+
+/* A step has so many units of work, of some 100 ns each: a row looked at, a key looked
+ * up.  Long work spends them and goes on in the next step when they are used up. */
+static inline void units_spend(uint32_t *units, uint32_t n)
+{
+    *units -= n < *units ? n : *units;
 }
 
 /* What the API puts: all but the derived `vni`.  And of these, what belongs to a tenant
@@ -145,16 +153,30 @@ struct peer_index {
 
 bool peer_index_init(struct peer_index *p);
 void peer_index_fini(struct peer_index *p);
-/* The routes of `vni` went from `before` to `after`. */
-void peer_index_update(struct peer_index *p, uint32_t vni, const struct rows *before,
-                       const struct rows *after);
+/* Routes of `vni` change, each of them at most once between begin and end.  What the
+ * index has of a route counts, not what it was before: so a change that was followed in
+ * part can be followed again, or back. */
+struct peer_update {
+    struct peer_index *index;
+    uint32_t vni;
+    struct rows *out; /* what the index has */
+    struct rows_step *steps;
+    uint32_t count;
+    uint32_t cap;
+};
+void peer_update_begin(struct peer_update *u, struct peer_index *p, uint32_t vni);
+void peer_update_row(struct peer_update *u, const struct row *before,
+                     const struct row *after, uint32_t *units);
+void peer_update_end(struct peer_update *u);
+/* Follows a change list, or leads back along it.  One slice; true: all of it. */
+struct peers_at {
+    uint32_t change;
+    bool is_comparing;
+    struct rows_compare compare;
+};
+bool peers_follow(struct peer_index *p, const struct change_list *l, bool is_undo,
+                  struct peers_at *at, uint32_t *units);
 const struct peer_sources *peer_index_sources(const struct peer_index *p, uint32_t vni);
-
-/* Calls `visit` for each key on which two sets differ, with the row of each side that
- * has it; whole pages that both share are skipped. */
-typedef void rows_visit(void *ctx, const struct row *before, const struct row *after);
-void rows_compare_walk(const struct rows *before, const struct rows *after,
-                       enum table_id table, rows_visit *visit, void *ctx);
 
 /* VNI that a packed peer route leads to; 0: no peer route. */
 static inline uint32_t row_peer(const struct row *row)
@@ -167,11 +189,11 @@ static inline uint32_t row_peer(const struct row *row)
 
 /* ---- chains.c: loops and long chains of peer routes ---- */
 
-/* Checks every chain that a route change of `vni` may have made: no destination
- * may see a VNI twice, nor pass more than 3 peers.  `*work` counts down; RC_RANGE when
- * it is used up. */
-enum rc chains_check(struct core *c, const struct table_change *change, uint32_t *work,
-                     struct row *ret_row, struct err *err);
+/* Checks every chain that the route `row` of `vni` may have made, which came or went:
+ * no destination may see a VNI twice, nor pass more than 3 peers.  `*work` counts down;
+ * RC_RANGE when it is used up. */
+enum rc chains_check(struct core *c, uint32_t vni, const struct row *row,
+                     uint32_t *work, struct err *err);
 
 /* ---- command.c: the queue of commands ---- */
 
@@ -183,20 +205,54 @@ enum pending_state {
     PENDING_DONE, /* only its reply is due */
 };
 
+/* How far the check of a batch went, which may take several steps. */
+enum check_stage {
+    CHECK_NOT,
+    CHECK_STATIC,   /* everything that does not depend on state is done, … */
+    CHECK_PLACED,   /* its tenants have homes, … */
+    CHECK_BEFORE,   /* and so is what is looked at before it is applied */
+    CHECK_APPLIED,  /* the tip has its rows … */
+    CHECK_DROPPED,  /* without those of tenants that it deletes, … */
+    CHECK_FOLLOWED, /* and so have the peers */
+    CHECK_BACK,     /* it is taken out again: refused, or a dry run */
+};
+
+/* Where the check of a stage goes on. */
+struct check_at {
+    struct place_at {
+        bool is_begun;
+        bool is_making; /* another batch, for one that leaves something to us */
+        struct batch_reader reader;
+        struct batch_writer made;
+        uint32_t index;
+    } place;
+    uint32_t bytes;  /* of the batch that are applied */
+    uint32_t change; /* of those that are done with */
+    struct peers_at peers;
+    unsigned phase; /* of the rules that need what the batch makes of the tip */
+    bool is_comparing;
+    struct rows_compare compare;
+    uint32_t chain_work;
+    struct map tenants; /* VNI → a: deleted entries, b: all of them before */
+};
+void check_at_fini(struct check_at *at); /* all zero again */
+
 struct pending {
     struct pending *next;
     struct command command;
     enum pending_state state;
-    bool is_checked; /* everything that does not depend on state */
+    enum check_stage stage; /* while it is waiting */
+    struct check_at at;
+    bool must_undo; /* the tip has what it is not to have any more */
     uint64_t tag;
     uint64_t seq;
     struct core_reply reply;
     struct blob *ops; /* rows to change: of ENTRIES, and of some steps; null: none */
     struct change_list changes;
     struct object_change object;
-    struct blob *asked; /* the batch as it came, if place.c made another of it */
-    struct placed *placed;
-    uint32_t placed_count, placed_cap;
+    struct blob *object_value; /* its stored form, while an operation is checked */
+    struct blob *asked;        /* the batch as it came, if place.c made another of it */
+    struct placed_list placed;
 };
 
 struct queue {
@@ -204,22 +260,22 @@ struct queue {
     struct pending *tail;
     uint32_t flying;      /* FLYING, UNKNOWN and COMMITTED */
     uint32_t answers;     /* transactions whose answer is due, failed ones included */
+    uint32_t undo_count;  /* of those that must be undone: nothing is checked before */
     bool is_draining;     /* one failed: wait for all answers, then check again */
     uint64_t probe_at_ms; /* when to ask again; 0: not */
 };
 
 void queue_add(struct core *c, const struct command *cmd);
 void queue_answer(struct core *c); /* what is finished at the head */
-/* Takes the entries of `p` out of the tip. */
-void pending_take_back(struct core *c, struct pending *p);
-bool queue_work(struct core *c); /* checks one command; false: nothing to do */
+bool queue_work(struct core *c);   /* checks one command; false: nothing to do */
 bool queue_has_work(const struct core *c);
 void queue_event(struct core *c, const struct store_event *ev);
 void queue_done(struct core *c, const struct store_done *done);
 void queue_fail_all(struct core *c, enum rc rc, const char *why);
 void queue_fini(struct core *c);
-/* Undoes what is in flight; `from` and all behind are to be checked again. */
+/* What is in flight is to be undone; `from` and all behind are to be checked again. */
 void queue_undo(struct core *c, struct pending *from);
+void queue_undo_all(struct core *c); /* and is, at once */
 
 void queue_probe(struct core *c); /* asks after what is unknown, when none is asked */
 
@@ -248,19 +304,27 @@ void txn_submit(struct core *c, struct store_txn *txn);
  * Else `*ret_index` is the offending entry's, UINT32_MAX for the batch as a whole. */
 enum rc batch_check_static(const struct command *cmd, uint32_t *ret_index,
                            struct err *err);
-/* Applies the batch to the tip, checks every rule that needs state, and on failure
- * puts the tip back.  Fills changes, counts and bad_index of `p`. */
-enum rc batch_evaluate(struct core *c, struct pending *p);
+/* The rules on what is there before. */
+enum rc batch_check_before(struct core *c, struct pending *p);
+/* One slice of every rule that needs what it makes of the tip; true: that was all, or
+ * one is broken: `p->reply.err`. */
+bool batch_check_state(struct core *c, struct pending *p);
 
 /* ---- tip.c ---- */
 
-/* Moves the indices of the tip (peers, tenants by home) along a change list, or back.
- */
-void tip_follow(struct core *c, const struct change_list *l, bool is_undo);
-/* Drops the other rows of every tenant that the list deletes; appends to it.
+/* One slice each; true: all of it, or out of memory: `p->reply.err`. */
+bool tip_apply(struct core *c, struct pending *p);
+bool tip_drop(struct core *c, struct pending *p);
+bool tip_take_back(struct core *c, struct pending *p);
+/* The same for what others wrote, all at once.  The list gets what was changed. */
+enum rc tip_apply_record(struct core *c, const struct blob *ops, struct change_list *l,
+                         struct err *err);
+/* Tenants by home, along a change list or back. */
+void tip_count_homes(struct core *c, const struct change_list *l, bool is_undo);
+/* Drops the other rows of the tenant that the change deletes; appends to the list.
  * RC_NO_MEMORY: what was dropped so far is in the list. */
-enum rc tip_drop_tenants(struct table_set *s, struct change_list *l,
-                         struct rows_change *total);
+enum rc tip_drop_tenant(struct table_set *s, struct change_list *l, uint32_t vni,
+                        struct rows_change *total);
 
 /* The same for a record that is replayed over pages of which some are older and some
  * newer than it: what a deleted tenant owned goes, also where the tenant's own row is
@@ -270,12 +334,20 @@ enum rc tip_replay_drops(struct table_set *s, const struct blob *ops,
 
 /* ---- commit.c ---- */
 
-void commit_changes(struct core *c, uint64_t revision, uint64_t tag,
-                    const struct change_list *l);
+/* Takes what is in the lists; null `placed`: nothing. */
+void commit_changes(struct core *c, uint64_t revision, bool is_own,
+                    struct change_list *l, struct placed_list *placed);
+/* One slice of moving the view that readers see: nothing of it is seen before all is
+ * prepared.  True: it is there. */
+bool commit_prepare(struct core *c);
+void commit_show(struct core *c); /* all of that at once */
+bool commit_clean(struct core *c);
 void commit_object(struct core *c, uint64_t revision, const struct object_change *ch);
 void commit_foreign(struct core *c, const struct store_event *ev);
-void overlay_add(struct core *c, const struct change_list *l, uint64_t tag);
-void overlay_clear(struct core *c);
+/* The tip went ahead along the list from `from` on, or was taken back. */
+void overlay_add(struct core *c, const struct change_list *l, uint32_t from);
+void overlay_drop(struct core *c, const struct change_list *l);
+void overlay_fini(struct core *c);
 /* Committed rows, borrowed. */
 struct rows *committed_rows(const struct core *c, uint32_t vni, enum table_id table);
 
@@ -386,8 +458,6 @@ bool command_is_import(const struct command *cmd);
 
 /* ---- groups.c ---- */
 
-enum group_kind { GROUP_X86, GROUP_H, GROUP_KINDS };
-
 struct group {
     char name[CLUSTER_NAME_MAX + 1];
     uint8_t kind; /* enum group_kind */
@@ -396,6 +466,10 @@ struct group {
     uint32_t session_count;
     bool is_touched; /* by the commit in progress */
     bool has_gained; /* a tenant */
+    struct {
+        uint32_t nodes, online;
+        bool misses;
+    } tally; /* waits.c, for the length of a call */
     struct batch_writer writer;
     uint32_t place;    /* its cluster's id in placement */
     struct map loads;  /* demand.c: VNI → what it holds of the tenant */
@@ -414,11 +488,6 @@ void groups_fini(struct core *c);
 /* Committed. */
 struct homes homes_of_vni(const struct core *c, uint32_t vni);
 struct homes homes_of_tenant(const struct core *c, const struct rows *tenant);
-/* The groups that hold a tenant's rows: its homes, and those of a move. */
-struct holders {
-    struct group *at[2 * GROUP_KINDS];
-    unsigned count;
-};
 /* Null `tenant`: none. */
 struct holders holders_of(const struct core *c, uint32_t vni,
                           const struct rows *tenant);
@@ -440,9 +509,13 @@ struct growth {
     bool has_h_home;
 };
 
-/* The rows that `g` holds of the VNI change in the tables of `mask`. */
-void demand_step(struct core *c, struct group *g, uint32_t vni, uint32_t mask,
-                 struct rows *const before[], struct rows *const after[]);
+/* A row of XGW-H's comes, goes or changes; null: it is not there. */
+void demand_row(struct group *g, enum table_id table, const struct row *before,
+                const struct row *after);
+/* The tables of `mask` that `g` holds of the VNI become these; of XGW-H, each row that
+ * differs was told before. */
+void demand_tables(struct core *c, struct group *g, uint32_t vni, uint32_t mask,
+                   struct rows *const after[]);
 /* The tenant's row, which may have another reservation, is about to be projected. */
 void demand_tenant(struct core *c, uint32_t vni, const struct rows *tenant);
 void demand_measured(struct core *c, uint32_t vni, uint64_t bps, uint64_t pps);
@@ -483,14 +556,14 @@ size_t place_print_candidate(const struct core *c, const struct placement_candid
 
 /* ---- place_batch.c: the homes of a batch's tenants ---- */
 
-/* Makes of the batch one that names every home and half; RC_CONFLICT where a new tenant
- * finds no room. */
-enum rc place_batch(struct core *c, struct pending *p);
+/* One slice of making of the batch one that names every home and half; true: it is, or
+ * RC_CONFLICT, where a new tenant finds no room: `p->reply.err`. */
+bool place_batch(struct core *c, struct pending *p);
 /* Counts it on the cluster until then: */
 void place_hold(struct core *c, struct pending *p, uint32_t place, enum half half,
                 const struct demand *need);
-/* The batch was committed, or is taken back. */
-void place_release(struct core *c, struct pending *p);
+/* What was placed is counted as what clusters hold, or is taken back. */
+void place_release(struct core *c, struct placed_list *l);
 
 /* ---- room.c: whether clusters that are named have room ---- */
 
@@ -502,21 +575,7 @@ enum rc room_take_named(struct core *c, struct pending *p,
  * the half there. */
 enum rc room_take_move(struct core *c, struct pending *p, struct move *m);
 
-/* ---- project.c: intent to each group's desired set ---- */
-
-void project_changes(struct core *c, uint64_t revision, const struct change_list *l);
-/* The cluster's addresses changed: all that peers to its tenants is derived again. */
-void project_cluster(struct core *c, uint64_t revision, struct group *g);
-/* A move went from `before` to `after` (null: there was none). */
-void project_move(struct core *c, uint64_t revision, const struct operation *before,
-                  const struct operation *after);
-/* The policy changed: every tenant of XGW-H is projected again, in slices. */
-void project_policy(struct core *c, uint64_t revision);
-bool project_work(struct core *c);
-bool project_has_work(const struct core *c);
-/* Whether the group lacks something of the state as of `revision`. */
-bool project_is_behind(const struct core *c, const struct group *g, uint64_t revision);
-void project_all(struct core *c); /* while starting */
+/* ---- tenant.c ---- */
 
 #define DERIVED_MAX 21 /* scope, tag, endpoint, VNI */
 /* The value of a route to `peer`, whose steering group is `home`; its length. */
@@ -525,26 +584,30 @@ uint8_t derived_pack(const struct core *c, const struct group *home, uint32_t pe
 
 /* ---- resident.c: which of a tenant's rows an XGW-H group holds ---- */
 
-/* From scratch; gives a reference. */
-struct rows *resident_routes(const struct core *c, uint32_t vni, const struct group *g);
-struct rows *resident_vms(const struct core *c, uint32_t vni);
+/* From scratch: to be worked off. */
+void resident_routes_begin(const struct core *c, uint32_t vni, const struct group *g,
+                           struct making *m);
+void resident_vms_begin(const struct core *c, uint32_t vni, struct making *m);
 /* The same from `have`, which was right before the change, if the rules stayed. */
 struct rows *resident_vms_changed(const struct core *c, struct rows *have,
                                   const struct table_change *ch);
-struct rows *resident_routes_changed(const struct core *c, const struct group *g,
-                                     struct rows *have, const struct table_change *ch);
+/* False: so much would have to be looked at that it is to be made from scratch. */
+bool resident_routes_changed(const struct core *c, const struct group *g,
+                             struct rows *have, const struct table_change *ch,
+                             struct rows **ret);
 /* No row that the route change puts is left off, replaced or derived. */
 bool resident_is_plain(const struct core *c, const struct group *g,
                        const struct table_change *ch);
-/* Keeps `v6_macs`, before anything of the commit is projected. */
-void resident_note_vms(struct core *c, uint32_t vni, const struct rows *before,
-                       const struct rows *after);
+/* What a changed VM-NC row means for `v6_macs`, and keeps it, before anything of the
+ * commit is projected. */
+int64_t resident_mac_change(const struct row *before, const struct row *after);
+void resident_note_macs(struct core *c, uint32_t vni, int64_t change);
 void resident_forget(struct core *c, uint32_t vni); /* the tenant is gone */
 /* By this commit all IPv6 VM-NC entries of the VNI became resident, or none. */
 bool resident_v6_turned(const struct core *c, uint32_t vni);
-/* Adds what `g` would hold of the VNI by this policy; changes nothing. */
-void resident_count(const struct core *c, uint32_t vni, const struct group *g,
-                    const struct policy *policy, struct resident_size *io);
+/* Counts what would be left off of the VNI's table by this policy. */
+void resident_count_begin(const struct core *c, uint32_t vni, enum table_id table,
+                          const struct policy *policy, struct making *m);
 
 /* ---- suggest.c: the advice on the policy ---- */
 
@@ -578,6 +641,9 @@ struct suggest_job {
     struct map uses;          /* VNI → a: its place in `sets`, plus 1 */
     struct service_set *sets; /* of VNIs on XGW-H */
     uint32_t set_count, set_cap;
+    unsigned counted; /* of the present tenant's: routes, then VMs */
+    struct making counting;
+    uint64_t counted_rows;
     struct policy policy; /* the one that is suggested */
     struct suggestion *making;
     struct suggestion *last;
@@ -612,6 +678,7 @@ struct checkpoint {
     bool has_failed;
     bool is_walked;  /* all pages were submitted */
     bool is_closing; /* the last transaction was submitted */
+    bool is_ending;  /* what the round kept is let go */
     struct {
         uint64_t key; /* 0: none */
         struct rows *base;
@@ -654,6 +721,7 @@ void load_ready(struct core *c, uint64_t revision);
 
 struct device {
     char name[DEVICE_ID_MAX + 1];
+    struct group *group; /* its node's cluster's */
     enum node_state state;
     uint64_t boot_id;
     uint64_t applied;
@@ -687,12 +755,10 @@ struct session {
 
 void devices_fini(struct core *c);
 struct device *device_find(const struct core *c, const char *name);
-void device_add(struct core *c, const char *name);
+void device_put(struct core *c, const struct node *node);
 void device_remove(struct core *c, const char *name);
 void device_set_state(struct core *c, struct device *d, enum node_state state,
                       const char *cause);
-/* Whether the device is a node of the group's cluster. */
-bool device_is_of(const struct core *c, const struct device *d, const struct group *g);
 /* Online, or suspect: it forwards with the tables it has. */
 bool device_may_forward(const struct device *d);
 /* It holds what its group had by that revision, as far as its session says. */
@@ -752,7 +818,9 @@ struct wait {
     char cluster[CLUSTER_NAME_MAX + 1];
 };
 void waits_add(struct core *c, const struct command *cmd);
-void waits_check(struct core *c); /* after anything that may end one */
+void waits_note(struct core *c); /* something happened that may end some */
+bool waits_work(struct core *c); /* one slice; false: nothing to do */
+bool waits_have_work(const struct core *c);
 uint64_t waits_wake(const struct core *c);
 void waits_fail_all(struct core *c, enum rc rc, const char *why);
 void waits_fini(struct core *c);
@@ -778,6 +846,7 @@ struct core {
     struct err failure;
     uint64_t now_ms;
     uint64_t unix_ms;
+    uint32_t units;       /* left in this step */
     uint64_t promised_ms; /* when a TICK was to come at the latest; 0: no matter */
     struct effect_node *effects;
     struct effect_node **effects_tail;
@@ -795,8 +864,10 @@ struct core {
     struct peer_index tip_peers;
     struct map tip_homes; /* hash of a cluster's name → tenants */
 
-    struct map overlay; /* (VNI, table) → a: committed rows, b: tag of last change */
-    uint32_t tenants_gone; /* committed tenants that the tip has no more */
+    /* (VNI, table) → a: committed rows, b: changes in flight, and above bit 32 the last
+     * one of the job that commits, counted from 1 */
+    struct map overlay;
+    struct table_set *tenants; /* committed tenants that the overlay has */
     struct objects objects;
     struct peer_index peers;
     uint64_t count[TABLE_COUNT];
@@ -808,6 +879,9 @@ struct core {
     struct placement *placement;
     struct profile profiles[GROUP_KINDS];
     struct map growth; /* VNI → p: struct growth; of those that have any */
+    struct job job;
+    struct deferred *deferred; /* in the order they came */
+    struct deferred **deferred_tail;
     struct {
         uint32_t next_vni; /* 0: nothing to do */
         uint64_t revision;
@@ -835,6 +909,9 @@ struct core {
     bool is_forgetting; /* an old operation */
     uint64_t last_ask;
     uint64_t operations_at_ms; /* looked at again then */
+    uint32_t wait_count;
+    uint32_t waits_left;   /* to be looked at since something happened */
+    struct wait **wait_at; /* where the next one hangs; null: the first */
 
     struct queue queue;
     struct results results;
@@ -850,6 +927,8 @@ void effect_log(struct core *c, int level, const char *event, const char *fmt, .
 void effect_close(struct core *c, uint64_t session, enum rc rc, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 void core_depose(struct core *c, const char *why);
+void core_store_event(struct core *c, const struct store_event *ev);
+void core_store_done(struct core *c, const struct store_done *done);
 
 uint64_t text_hash(const char *text); /* FNV-1a, never 0 */
 

@@ -142,11 +142,6 @@ void demand_of_tenant(const struct core *c, unsigned kind, uint32_t vni,
 
 /* ---- rows that come and go ---- */
 
-struct row_counts {
-    struct group *g;
-    int64_t v4, v6;
-};
-
 static void nc_count(struct group *g, const uint8_t *tagged, int step)
 {
     unsigned family = tagged[0] == IP_V6;
@@ -171,40 +166,41 @@ static const uint8_t *row_nc(enum table_id table, const struct row *row)
                : NULL;
 }
 
-static void count_row(struct group *g, enum table_id table, const struct row *row,
-                      int step)
+void demand_row(struct group *g, enum table_id table, const struct row *before,
+                const struct row *after)
 {
-    const uint8_t *nc = row_nc(table, row);
+    const uint8_t *was = before ? row_nc(table, before) : NULL;
+    const uint8_t *is = after ? row_nc(table, after) : NULL;
 
-    if (g->kind == GROUP_H && nc) {
-        nc_count(g, nc, step);
+    if (is) { /* first, so that one that stays is not taken out */
+        nc_count(g, is, 1);
+    }
+    if (was) {
+        nc_count(g, was, -1);
     }
 }
 
-static void vm_visit(void *ctx, const struct row *before, const struct row *after)
+/* In key order IPv4 comes first, so where IPv6 begins says how many there are. */
+static uint32_t count_v4(const struct rows *vms)
 {
-    struct row_counts *n = ctx;
+    static const uint8_t first_v6[17] = { IP_V6 };
+    const struct rows_iter end =
+        rows_seek(vms, TABLE_VM_NC, first_v6, sizeof(first_v6));
+    struct rows_iter it = end;
+    struct row row;
+    uint32_t count = 0;
 
-    if (before) {
-        count_row(n->g, TABLE_VM_NC, before, -1);
-        *(before->key[0] == IP_V6 ? &n->v6 : &n->v4) -= 1;
+    if (!vms) {
+        return 0;
     }
-    if (after) {
-        count_row(n->g, TABLE_VM_NC, after, 1);
-        *(after->key[0] == IP_V6 ? &n->v6 : &n->v4) += 1;
+    for (uint32_t i = 0; i < end.page; i++) {
+        count += rows_page_at(vms, i).count;
     }
-}
-
-static void route_visit(void *ctx, const struct row *before, const struct row *after)
-{
-    struct row_counts *n = ctx;
-
-    if (before) {
-        count_row(n->g, TABLE_VXLAN_ROUTE, before, -1);
+    it.p = rows_page_at(vms, end.page).data;
+    while (it.p < end.p && rows_next(&it, &row)) {
+        count++;
     }
-    if (after) {
-        count_row(n->g, TABLE_VXLAN_ROUTE, after, 1);
-    }
+    return count;
 }
 
 static void count_vni_row(struct held *l, const struct rows *after)
@@ -216,25 +212,18 @@ static void count_vni_row(struct held *l, const struct rows *after)
     l->half = l->is_here ? row.value[1] & 3 : 0;
 }
 
-static void count_table(struct group *g, struct held *l, enum table_id table,
-                        const struct rows *before, const struct rows *after)
+static void count_table(struct held *l, enum table_id table, const struct rows *after)
 {
-    struct row_counts n = { .g = g };
-
     switch (table) {
     case TABLE_VNI:
         count_vni_row(l, after);
         break;
     case TABLE_VXLAN_ROUTE:
         l->routes = rows_count(after);
-        if (g->kind == GROUP_H) {
-            rows_compare_walk(before, after, table, route_visit, &n);
-        }
         break;
     case TABLE_VM_NC:
-        rows_compare_walk(before, after, table, vm_visit, &n);
-        l->vms_v4 = (uint32_t)(l->vms_v4 + n.v4);
-        l->vms_v6 = (uint32_t)(l->vms_v6 + n.v6);
+        l->vms_v4 = count_v4(after);
+        l->vms_v6 = rows_count(after) - l->vms_v4;
         break;
     case TABLE_ACL:
         l->rules = rows_count(after);
@@ -286,8 +275,8 @@ static void tell_ncs(struct core *c, struct group *g)
     }
 }
 
-void demand_step(struct core *c, struct group *g, uint32_t vni, uint32_t mask,
-                 struct rows *const before[], struct rows *const after[])
+void demand_tables(struct core *c, struct group *g, uint32_t vni, uint32_t mask,
+                   struct rows *const after[])
 {
     const struct growth *growth = growth_of(c, vni);
     struct held was = held_of(map_find(&g->loads, vni));
@@ -298,7 +287,7 @@ void demand_step(struct core *c, struct group *g, uint32_t vni, uint32_t mask,
     }
     for (unsigned t = 0; t < TABLE_COUNT; t++) {
         if (mask >> t & 1) {
-            count_table(g, &now, (enum table_id)t, before[t], after[t]);
+            count_table(&now, (enum table_id)t, after[t]);
         }
     }
     if (g->kind == GROUP_H && mask & (1u << TABLE_VM_NC | 1u << TABLE_VXLAN_ROUTE)) {

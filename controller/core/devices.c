@@ -37,13 +37,6 @@ struct device *device_find(const struct core *c, const char *name)
     return found ? c->devices[at] : NULL;
 }
 
-bool device_is_of(const struct core *c, const struct device *d, const struct group *g)
-{
-    const struct node *node = objects_node(&c->objects, d->name);
-
-    return node && strcmp(node->cluster, g->name) == 0;
-}
-
 bool device_may_forward(const struct device *d)
 {
     return d->state == NODE_ONLINE || d->state == NODE_SUSPECT;
@@ -60,23 +53,24 @@ bool device_has_applied(const struct device *d, uint64_t revision)
     return !status.is_walking && status.applied >= revision;
 }
 
-void device_add(struct core *c, const char *name)
+void device_put(struct core *c, const struct node *node)
 {
     bool found;
-    uint32_t at = device_search(c, name, &found);
+    uint32_t at = device_search(c, node->name, &found);
     struct device *d;
 
-    if (found) {
-        return;
+    if (!found) {
+        d = core_need(calloc(1, sizeof(*d)));
+        memcpy(d->name, node->name, strnlen(node->name, sizeof(d->name) - 1));
+        d->state = NODE_JOINING;
+        c->devices =
+            core_need(realloc(c->devices, (c->device_count + 1) * sizeof(void *)));
+        memmove(&c->devices[at + 1], &c->devices[at],
+                (c->device_count - at) * sizeof(void *));
+        c->devices[at] = d;
+        c->device_count++;
     }
-    d = core_need(calloc(1, sizeof(*d)));
-    memcpy(d->name, name, strnlen(name, sizeof(d->name) - 1));
-    d->state = NODE_JOINING;
-    c->devices = core_need(realloc(c->devices, (c->device_count + 1) * sizeof(void *)));
-    memmove(&c->devices[at + 1], &c->devices[at],
-            (c->device_count - at) * sizeof(void *));
-    c->devices[at] = d;
-    c->device_count++;
+    c->devices[at]->group = group_find(c, node->cluster);
 }
 
 void device_clear_exceptions(struct device *d)

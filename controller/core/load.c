@@ -204,6 +204,39 @@ void load_kvs(struct core *c, const struct store_kv *kvs, uint32_t count)
     }
 }
 
+static void index_routes(struct core *c, uint32_t vni)
+{
+    struct rows *routes = table_set_rows(c->tip, vni, TABLE_VXLAN_ROUTE);
+    struct rows_iter it = rows_begin(routes, TABLE_VXLAN_ROUTE);
+    struct peer_update tip_peers;
+    struct peer_update peers;
+    struct row row;
+
+    peer_update_begin(&tip_peers, &c->tip_peers, vni);
+    peer_update_begin(&peers, &c->peers, vni);
+    while (routes && rows_next(&it, &row)) {
+        peer_update_row(&tip_peers, NULL, &row, &c->units);
+        peer_update_row(&peers, NULL, &row, &c->units);
+        activity_note(&c->activity, c->now_ms, TABLE_VXLAN_ROUTE, NULL, &row);
+    }
+    peer_update_end(&tip_peers);
+    peer_update_end(&peers);
+}
+
+static void index_vms(struct core *c, uint32_t vni)
+{
+    struct rows *vms = table_set_rows(c->tip, vni, TABLE_VM_NC);
+    struct rows_iter it = rows_begin(vms, TABLE_VM_NC);
+    int64_t macs = 0;
+    struct row row;
+
+    while (vms && rows_next(&it, &row)) {
+        macs += resident_mac_change(NULL, &row);
+        activity_note(&c->activity, c->now_ms, TABLE_VM_NC, NULL, &row);
+    }
+    resident_note_macs(c, vni, macs);
+}
+
 /* Counts, digests and indices of what was loaded. */
 static enum rc index_tip(struct core *c, struct err *err)
 {
@@ -219,8 +252,6 @@ static enum rc index_tip(struct core *c, struct err *err)
     }
     while (vni) {
         struct rows *tenant = table_set_rows(c->tip, vni, TABLE_TENANT);
-        struct rows *routes = table_set_rows(c->tip, vni, TABLE_VXLAN_ROUTE);
-        struct rows *vms = table_set_rows(c->tip, vni, TABLE_VM_NC);
         struct table_change ch = { vni, TABLE_TENANT, NULL, tenant, { 0 } };
         struct change_list one = { &ch, 1, 1 };
 
@@ -228,15 +259,10 @@ static enum rc index_tip(struct core *c, struct err *err)
             return err_set(err, RC_INVALID, "vni %u: entries without a %s", vni,
                            tenant ? "cluster" : "tenant");
         }
-        tip_follow(c, &one, false);
+        tip_count_homes(c, &one, false);
         demand_tenant(c, vni, tenant);
-        if (routes) {
-            peer_index_update(&c->tip_peers, vni, NULL, routes);
-            peer_index_update(&c->peers, vni, NULL, routes);
-        }
-        resident_note_vms(c, vni, NULL, vms);
-        activity_note(&c->activity, c->now_ms, TABLE_VXLAN_ROUTE, NULL, routes);
-        activity_note(&c->activity, c->now_ms, TABLE_VM_NC, NULL, vms);
+        index_routes(c, vni);
+        index_vms(c, vni);
         vni = vni < VNI_MAX ? table_set_next(c->tip, vni + 1, mask) : 0;
     }
     return RC_OK;
@@ -284,7 +310,7 @@ void load_ready(struct core *c, uint64_t revision)
         group_add(c, c->objects.clusters[i].name, c->objects.clusters[i].kind);
     }
     for (uint32_t i = 0; i < c->objects.node_count; i++) {
-        device_add(c, c->objects.nodes[i].name);
+        device_put(c, &c->objects.nodes[i]);
     }
     watch_objects(c);
     place_refresh(c);
@@ -294,7 +320,7 @@ void load_ready(struct core *c, uint64_t revision)
     }
     operations_note(c);
     activity_start(&c->activity, c->now_ms);
-    project_all(c);
+    jobs_project_all(c);
     c->phase = PHASE_STARTING;
     write_term(c);
 }

@@ -145,12 +145,12 @@ static enum gate both(enum gate a, enum gate b)
 }
 
 static enum gate gate_of_node(struct core *c, const struct operation *o, struct run *r,
-                              const struct device *d, const struct group *g,
-                              char why[OPERATION_TEXT_MAX + 1])
+                              const struct device *d, char why[OPERATION_TEXT_MAX + 1])
 {
     uint8_t families[2] = { IP_NONE };
-    unsigned count =
-        o->step == MOVE_PROBE ? probe_families(g->desired, o->move.vni, families) : 1;
+    unsigned count = o->step == MOVE_PROBE
+                         ? probe_families(d->group->desired, o->move.vni, families)
+                         : 1;
     enum gate all = GATE_PASSED;
 
     for (unsigned i = 0; i < count; i++) {
@@ -159,17 +159,6 @@ static enum gate gate_of_node(struct core *c, const struct operation *o, struct 
         all = both(all, gate_of_ask(c, o, d, ask, why));
     }
     return all;
-}
-
-static const struct group *group_of(const struct core *c, const struct device *d,
-                                    const struct holders *groups)
-{
-    for (unsigned i = 0; i < groups->count; i++) {
-        if (device_is_of(c, d, groups->at[i])) {
-            return groups->at[i];
-        }
-    }
-    return NULL;
 }
 
 enum gate move_gate(struct core *c, const struct operation *o, struct run *r,
@@ -181,11 +170,10 @@ enum gate move_gate(struct core *c, const struct operation *o, struct run *r,
 
     for (uint32_t i = 0; i < c->device_count && all != GATE_FAILED; i++) {
         const struct device *d = c->devices[i];
-        const struct group *g = device_may_forward(d) ? group_of(c, d, &groups) : NULL;
 
-        if (g) {
+        if (device_may_forward(d) && holders_have(&groups, d->group)) {
             has_node = true;
-            all = both(all, gate_of_node(c, o, r, d, g, why));
+            all = both(all, gate_of_node(c, o, r, d, why));
         }
     }
     return has_node ? all : GATE_OPEN_YET;
@@ -208,6 +196,12 @@ static struct ask *asked(const struct core *c, const struct session *s, uint64_t
         }
     }
     return NULL;
+}
+
+/* The group's set is no more, or not quite, what it was when the question went out. */
+static bool has_changed(const struct session *s, const struct ask *ask)
+{
+    return s->group->revision != ask->revision || s->group->is_touched;
 }
 
 static void ask_again(const struct core *c, struct ask *ask, uint32_t pause_ms)
@@ -245,7 +239,7 @@ void moves_audit(struct core *c, const struct session *s, const struct agent_aud
     }
     node.vni = o->move.vni;
     t = a->rc ? TABLE_COUNT : differs_on(s->group, node.vni, a);
-    if (a->rc || (t < TABLE_COUNT && s->group->revision != ask->revision)) {
+    if (a->rc || (t < TABLE_COUNT && has_changed(s, ask))) {
         ask_again(c, ask, a->rc ? ASK_AGAIN_MS : 0);
         return;
     }
@@ -276,7 +270,7 @@ void moves_probe(struct core *c, const struct session *s, const struct agent_pro
         return;
     }
     snprintf(ask->why, sizeof(ask->why), "node %s: %s", ask->node, why);
-    if (verdict == PROBE_DIFFERS && s->group->revision == ask->revision &&
+    if (verdict == PROBE_DIFFERS && !has_changed(s, ask) &&
         ++ask->differed == PROBE_TRIES) {
         ask->state = ASK_FAILED;
     } else {

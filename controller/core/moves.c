@@ -33,12 +33,12 @@ static struct stand stand_of(const struct core *c, const struct group *g, uint32
                              uint64_t revision)
 {
     uint64_t need = g->revision < revision ? g->revision : revision;
-    struct stand s = { .follows = !project_is_behind(c, g, revision) };
+    struct stand s = { .follows = !jobs_are_behind(c, g, revision) };
 
     for (uint32_t i = 0; i < c->device_count; i++) {
         const struct device *d = c->devices[i];
 
-        if (!device_is_of(c, d, g) || !device_may_forward(d)) {
+        if (d->group != g || !device_may_forward(d)) {
             continue;
         }
         s.has_node = s.has_node || d->state == NODE_ONLINE;

@@ -87,34 +87,41 @@ static void source_drop(struct peer_index *p, uint32_t target, uint32_t vni)
     }
 }
 
-struct update {
-    struct peer_index *index;
-    uint32_t vni;
-    struct rows_step *steps;
-    uint32_t count;
-    uint32_t cap;
-};
-
-static void update_visit(void *ctx, const struct row *before, const struct row *after)
+void peer_update_begin(struct peer_update *u, struct peer_index *p, uint32_t vni)
 {
-    struct update *u = ctx;
-    uint32_t was = row_peer(before);
-    uint32_t is = row_peer(after);
-    struct row row;
+    *u = (struct peer_update){ .index = p,
+                               .vni = vni,
+                               .out = table_set_rows(p->out, vni, TABLE_VXLAN_ROUTE) };
+}
 
-    if (was == is) {
+void peer_update_row(struct peer_update *u, const struct row *before,
+                     const struct row *after, uint32_t *units)
+{
+    const struct row *key = after ? after : before;
+    uint32_t is = row_peer(after);
+    uint32_t was = 0;
+    struct row have;
+
+    if (!is && !row_peer(before)) {
         return;
     }
-    row = is ? *after : *before;
-    if (!is) {
-        row.value = NULL;
-        row.value_len = 0;
+    units_spend(units, 2);
+    if (u->out && rows_find(u->out, TABLE_VXLAN_ROUTE, key->key, key->key_len, &have)) {
+        was = row_peer(&have);
+    }
+    if (was == is) {
+        return;
     }
     if (u->count == u->cap) {
         u->cap = u->cap ? 2 * u->cap : 16;
         u->steps = core_need(realloc(u->steps, u->cap * sizeof(*u->steps)));
     }
-    u->steps[u->count++].row = row;
+    u->steps[u->count].row = *key;
+    if (!is) {
+        u->steps[u->count].row.value = NULL;
+        u->steps[u->count].row.value_len = 0;
+    }
+    u->count++;
     if (is) {
         source_add(u->index, is, u->vni);
     }
@@ -123,75 +130,46 @@ static void update_visit(void *ctx, const struct row *before, const struct row *
     }
 }
 
-void peer_index_update(struct peer_index *p, uint32_t vni, const struct rows *before,
-                       const struct rows *after)
+void peer_update_end(struct peer_update *u)
 {
-    struct update u = { .index = p, .vni = vni };
     struct rows_change counts;
     struct rows *made;
 
-    rows_compare_walk(before, after, TABLE_VXLAN_ROUTE, update_visit, &u);
-    if (u.count > 0) {
-        core_must(!rows_edit(table_set_rows(p->out, vni, TABLE_VXLAN_ROUTE),
-                             TABLE_VXLAN_ROUTE, vni, u.steps, u.count, &made, &counts));
-        core_must(!table_set_put(p->out, vni, TABLE_VXLAN_ROUTE, made));
+    if (u->count > 0) {
+        core_must(!rows_edit(u->out, TABLE_VXLAN_ROUTE, u->vni, u->steps, u->count,
+                             &made, &counts));
+        core_must(!table_set_put(u->index->out, u->vni, TABLE_VXLAN_ROUTE, made));
     }
-    free(u.steps);
+    free(u->steps);
 }
 
-/* Goes to the next page with rows; the page index and bounds of an iterator that
- * stands at a page's end are those of that page. */
-static void enter_page(struct rows_iter *it)
+bool peers_follow(struct peer_index *p, const struct change_list *l, bool is_undo,
+                  struct peers_at *at, uint32_t *units)
 {
-    while (it->p == it->end && it->page + 1 < rows_page_count(it->rows)) {
-        struct rows_page page = rows_page_at(it->rows, ++it->page);
+    for (; at->change < l->count; at->change++) {
+        const struct table_change *ch =
+            &l->at[is_undo ? l->count - 1 - at->change : at->change];
+        struct peer_update u;
+        struct row b;
+        struct row a;
 
-        it->p = page.data;
-        it->end = page.data + page.bytes;
+        if (ch->table != TABLE_VXLAN_ROUTE) {
+            continue;
+        }
+        if (!at->is_comparing) {
+            rows_compare_begin(&at->compare, is_undo ? ch->after : ch->before,
+                               is_undo ? ch->before : ch->after, TABLE_VXLAN_ROUTE);
+            at->is_comparing = true;
+        }
+        peer_update_begin(&u, p, ch->vni);
+        while (rows_compare_next(&at->compare, units, &b, &a)) {
+            peer_update_row(&u, b.key ? &b : NULL, a.key ? &a : NULL, units);
+        }
+        peer_update_end(&u);
+        if (!at->compare.is_over) {
+            return false;
+        }
+        at->is_comparing = false;
     }
-}
-
-/* Steps over pages that both hold, as long as both stand at the start of the same. */
-static void skip_shared(struct rows_iter *a, struct rows_iter *b)
-{
-    for (;;) {
-        enter_page(a);
-        enter_page(b);
-        if (a->p == a->end || a->p != b->p) {
-            return;
-        }
-        a->p = a->end;
-        b->p = b->end;
-    }
-}
-
-void rows_compare_walk(const struct rows *before, const struct rows *after,
-                       enum table_id table, rows_visit *visit, void *ctx)
-{
-    struct rows_iter b = rows_begin(before, table);
-    struct rows_iter a = rows_begin(after, table);
-    struct row b_row = { 0 };
-    struct row a_row = { 0 };
-    bool has_b = false;
-    bool has_a = false;
-
-    for (;;) {
-        int order;
-
-        if (before && after && !has_b && !has_a) {
-            skip_shared(&b, &a);
-        }
-        has_b = has_b || rows_next(&b, &b_row);
-        has_a = has_a || rows_next(&a, &a_row);
-        if (!has_b && !has_a) {
-            return;
-        }
-        order = !has_b ? 1 : !has_a ? -1 : row_compare(&b_row, &a_row);
-        if (order != 0 || b_row.value_len != a_row.value_len ||
-            memcmp(b_row.value, a_row.value, b_row.value_len) != 0) {
-            visit(ctx, order <= 0 ? &b_row : NULL, order >= 0 ? &a_row : NULL);
-        }
-        has_b = has_b && order > 0;
-        has_a = has_a && order < 0;
-    }
+    return true;
 }

@@ -11,6 +11,8 @@
 
 #include <stdio.h>
 
+#define PLACE_UNITS 24u /* of one tenant, among some fifty clusters */
+
 /* ---- what is in flight ---- */
 
 struct placed {
@@ -22,26 +24,27 @@ struct placed {
 void place_hold(struct core *c, struct pending *p, uint32_t place, enum half half,
                 const struct demand *need)
 {
-    if (p->placed_count == p->placed_cap) {
-        p->placed_cap = p->placed_cap ? 2 * p->placed_cap : 4;
-        p->placed = core_need(realloc(p->placed, p->placed_cap * sizeof(*p->placed)));
+    struct placed_list *l = &p->placed;
+
+    if (l->count == l->cap) {
+        l->cap = l->cap ? 2 * l->cap : 4;
+        l->at = core_need(realloc(l->at, l->cap * sizeof(*l->at)));
     }
-    p->placed[p->placed_count++] = (struct placed){ place, half, *need };
+    l->at[l->count++] = (struct placed){ place, half, *need };
     placement_add(c->placement, place, half, need);
 }
 
-void place_release(struct core *c, struct pending *p)
+void place_release(struct core *c, struct placed_list *l)
 {
-    for (uint32_t i = 0; i < p->placed_count; i++) {
-        const struct placed *at = &p->placed[i];
+    for (uint32_t i = 0; i < l->count; i++) {
+        const struct placed *at = &l->at[i];
 
         if (placement_cluster_at(c->placement, at->place)) {
             placement_sub(c->placement, at->place, at->half, &at->need);
         }
     }
-    free(p->placed);
-    p->placed = NULL;
-    p->placed_count = p->placed_cap = 0;
+    free(l->at);
+    *l = (struct placed_list){ 0 };
 }
 
 /* ---- what comes with a tenant ---- */
@@ -214,52 +217,35 @@ static bool has_open_question(const struct blob *ops)
     return false;
 }
 
-/* `w` gets the batch as it is to be; null: as it came. */
-static enum rc place_runs(struct core *c, struct pending *p, const struct blob *ops,
-                          struct batch_writer *w)
+/* The run as it is to be: of a tenant with its homes. */
+static enum rc place_run(struct core *c, struct pending *p, const struct batch_run *run,
+                         struct entry *tenant)
 {
-    struct batch_reader reader = batch_reader_of(ops->data, ops->len);
-    struct batch_run run;
-    struct entry e;
-    uint32_t index = 0;
+    struct batch_writer *made = p->at.place.is_making ? &p->at.place.made : NULL;
     enum rc rc = RC_OK;
 
-    for (; !rc && batch_next(&reader, &run); index += rc ? 0 : run.count) {
-        bool is_tenant = read_tenant(&run, &e);
-
-        rc = is_tenant ? resolve(c, p, &reader, &e) : RC_OK;
-        if (w && is_tenant) {
-            batch_add_entry(w, ENTRY_PUT, &e);
-        } else if (w) {
-            batch_add_rows(w, (enum batch_op)run.op, (enum table_id)run.table, run.vni,
-                           NULL, run.rows, run.bytes, run.count);
-        }
+    units_spend(&c->units, 1 + run->count / 8);
+    if (tenant) {
+        units_spend(&c->units, PLACE_UNITS);
+        rc = resolve(c, p, &p->at.place.reader, tenant);
     }
-    p->reply.bad_index = rc ? index : UINT32_MAX;
+    if (made && tenant) {
+        batch_add_entry(made, ENTRY_PUT, tenant);
+    } else if (made) {
+        batch_add_rows(made, (enum batch_op)run->op, (enum table_id)run->table,
+                       run->vni, NULL, run->rows, run->bytes, run->count);
+    }
     return rc;
 }
 
-enum rc place_batch(struct core *c, struct pending *p)
+/* The batch that is stored is the one that was made. */
+static void take_made(struct pending *p)
 {
-    struct blob *ops = p->asked ? p->asked : p->ops;
-    struct batch_writer w;
-    struct blob *made;
-    enum rc rc;
+    struct blob *made = batch_writer_finish(&p->at.place.made);
 
-    if (!has_open_question(ops)) {
-        rc = place_runs(c, p, ops, NULL);
-        if (rc) {
-            place_release(c, p);
-        }
-        return rc;
-    }
-    batch_writer_init(&w);
-    rc = place_runs(c, p, ops, &w);
-    made = rc ? NULL : batch_writer_finish(&w);
-    batch_writer_fini(&w);
-    if (rc || !made) {
-        place_release(c, p);
-        return rc ? rc : err_set(&p->reply.err, RC_NO_MEMORY, "batch: out of memory");
+    if (!made) {
+        err_set(&p->reply.err, RC_NO_MEMORY, "batch: out of memory");
+        return;
     }
     if (!p->asked) {
         p->asked = p->ops;
@@ -267,5 +253,51 @@ enum rc place_batch(struct core *c, struct pending *p)
         blob_unref(p->ops);
     }
     p->ops = made;
-    return RC_OK;
+}
+
+static void begin(struct core *c, struct pending *p)
+{
+    const struct blob *ops = p->asked ? p->asked : p->ops;
+    struct place_at *at = &p->at.place;
+
+    at->is_begun = true;
+    at->reader = batch_reader_of(ops ? ops->data : NULL, ops ? ops->len : 0);
+    at->is_making = ops && has_open_question(ops);
+    if (at->is_making) {
+        batch_writer_init(&at->made);
+    }
+    units_spend(&c->units, ops ? ops->len / 32 : 0);
+}
+
+bool place_batch(struct core *c, struct pending *p)
+{
+    struct place_at *at = &p->at.place;
+
+    if (!at->is_begun) {
+        begin(c, p);
+    }
+    while (c->units > 0) {
+        struct batch_reader behind = at->reader;
+        struct batch_run run;
+        struct entry e;
+        bool is_tenant;
+
+        if (!batch_next(&behind, &run)) {
+            if (at->is_making) {
+                take_made(p);
+            }
+            return true;
+        }
+        is_tenant = read_tenant(&run, &e);
+        if (is_tenant && c->job.placed.count > 0) {
+            return false; /* what it made is counted in part, and still held as well */
+        }
+        at->reader = behind;
+        if (place_run(c, p, &run, is_tenant ? &e : NULL)) {
+            p->reply.bad_index = at->index;
+            return true;
+        }
+        at->index += run.count;
+    }
+    return false;
 }

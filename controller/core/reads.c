@@ -31,6 +31,11 @@ bool core_policy_is_pending(const struct core *c)
     return c->policy_job.next_vni != 0;
 }
 
+bool core_is_projected(const struct core *c)
+{
+    return c->job.kind == JOB_NONE && !c->policy_job.next_vni;
+}
+
 const struct cluster *core_cluster_at(const struct core *c, uint32_t index)
 {
     return index < c->objects.cluster_count ? &c->objects.clusters[index] : NULL;
@@ -82,30 +87,15 @@ enum rc core_tenant(const struct core *c, uint32_t vni, struct tenant_status *re
     return RC_OK;
 }
 
-/* The next tenant that only the overlay still has: rare, so a walk will do. */
-static uint32_t next_gone(const struct core *c, uint32_t from)
-{
-    uint32_t best = 0;
-    struct map_slot *slot;
-    uint32_t at = 0;
-
-    while ((slot = map_each(&c->overlay, &at))) {
-        uint32_t vni = (uint32_t)(slot->key >> 8);
-
-        if ((slot->key & 255) == TABLE_TENANT && slot->a && vni >= from &&
-            (best == 0 || vni < best)) {
-            best = vni;
-        }
-    }
-    return best;
-}
-
 uint32_t core_tenant_next(const struct core *c, uint32_t from)
 {
     const uint32_t mask = 1u << TABLE_TENANT;
-    uint32_t gone = c->tenants_gone ? next_gone(c, from) : 0;
     uint32_t vni = from <= VNI_MAX ? table_set_next(c->tip, from, mask) : 0;
+    uint32_t gone = from <= VNI_MAX ? table_set_next(c->tenants, from, mask) : 0;
 
+    while (gone && !committed_rows(c, gone, TABLE_TENANT)) {
+        gone = gone < VNI_MAX ? table_set_next(c->tenants, gone + 1, mask) : 0;
+    }
     while (vni && !committed_rows(c, vni, TABLE_TENANT)) {
         vni = vni < VNI_MAX ? table_set_next(c->tip, vni + 1, mask) : 0;
     }
@@ -179,7 +169,7 @@ enum rc core_node_status(const struct core *c, const char *name,
 
         s.applied = sync.applied;
         s.is_syncing = sync.is_walking;
-        s.in_sync = sync.in_sync && d->ready && !project_is_behind(c, g, UINT64_MAX);
+        s.in_sync = sync.in_sync && d->ready && !jobs_are_behind(c, g, UINT64_MAX);
     }
     *ret = s;
     return RC_OK;

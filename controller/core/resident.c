@@ -18,20 +18,12 @@
  */
 #include "controller/core/core_internal.h"
 
-#define DEPTH_MAX 130 /* nested prefixes: 0 to 128 */
-
 /* ---- rules ---- */
 
-struct rules {
-    const struct policy *policy;
-    bool on_h[SCOPE_COUNT]; /* of scope service: the default of those without a rule */
-    bool has_v6_vms;
-};
-
-static struct rules rules_by(const struct core *c, const struct policy *policy,
-                             uint32_t vni)
+static struct resident_rules rules_by(const struct core *c, const struct policy *policy,
+                                      uint32_t vni)
 {
-    struct rules r = { .policy = policy };
+    struct resident_rules r = { .policy = policy };
     const struct map_slot *macs = map_find(&c->v6_macs, vni);
 
     for (unsigned s = SCOPE_LOCAL; s <= SCOPE_SERVICE; s++) {
@@ -42,12 +34,12 @@ static struct rules rules_by(const struct core *c, const struct policy *policy,
     return r;
 }
 
-static struct rules rules_of(const struct core *c, uint32_t vni)
+static struct resident_rules rules_of(const struct core *c, uint32_t vni)
 {
     return rules_by(c, &c->objects.policy, vni);
 }
 
-static bool service_on_h(const struct rules *r, const struct row *row)
+static bool service_on_h(const struct resident_rules *r, const struct row *row)
 {
     struct route_action a = { .scope = SCOPE_SERVICE };
 
@@ -55,7 +47,7 @@ static bool service_on_h(const struct rules *r, const struct row *row)
     return policy_of_route(r->policy, &a) == POLICY_XGW_H;
 }
 
-static bool is_chosen(const struct rules *r, const struct row *row)
+static bool is_chosen(const struct resident_rules *r, const struct row *row)
 {
     uint8_t scope = row->value[0];
 
@@ -97,130 +89,72 @@ static bool covers(const uint8_t *outer, const uint8_t *inner)
            ((outer[1 + whole] ^ inner[1 + whole]) & (0xff00u >> len % 8) & 0xff) == 0;
 }
 
-struct walk {
-    const struct core *c;
-    const struct group *g;
-    uint32_t vni;
-    struct rules rules;
-    struct {
-        const uint8_t *key;
-        bool is_answered;
-    } cover[DEPTH_MAX];
-    unsigned depth;
-    /* What differs from the intent. */
-    struct rows_step *steps;
-    uint32_t count;
-    uint32_t cap;
-    struct buf values; /* of those steps that have one, in order */
-};
-
-/* A step to another value; null: the row is left off. */
-static void differ(struct walk *w, const struct row *row, const uint8_t *value,
-                   uint8_t value_len)
+static void cover(struct making *m, const uint8_t *key, bool answered)
 {
-    struct rows_step *step;
-
-    if (w->count == w->cap) {
-        w->cap = w->cap ? 2 * w->cap : 64;
-        w->steps = core_need(realloc(w->steps, w->cap * sizeof(*w->steps)));
-    }
-    step = &w->steps[w->count++];
-    step->row = *row;
-    step->row.value = NULL;
-    step->row.value_len = value_len;
-    buf_add(&w->values, value, value_len);
+    assert(m->depth < COVER_MAX);
+    m->cover[m->depth].key = key;
+    m->cover[m->depth].is_answered = answered;
+    m->depth++;
 }
 
-static void cover(struct walk *w, const uint8_t *key, bool answered)
-{
-    assert(w->depth < DEPTH_MAX);
-    w->cover[w->depth].key = key;
-    w->cover[w->depth].is_answered = answered;
-    w->depth++;
-}
-
-static void walk_row(struct walk *w, const struct row *row)
+static void visit_route(struct making *m, const struct row *row)
 {
     static const uint8_t fallback = SCOPE_FALLBACK;
     const struct group *home;
     uint8_t value[DERIVED_MAX];
 
-    while (w->depth > 0 && !covers(w->cover[w->depth - 1].key, row->key)) {
-        w->depth--;
+    while (m->depth > 0 && !covers(m->cover[m->depth - 1].key, row->key)) {
+        m->depth--;
     }
-    if (!is_chosen(&w->rules, row)) {
-        if (w->depth > 0 && w->cover[w->depth - 1].is_answered) {
-            differ(w, row, &fallback, 1);
-            cover(w, row->key, false);
+    if (!is_chosen(&m->rules, row)) {
+        if (m->depth > 0 && m->cover[m->depth - 1].is_answered) {
+            making_differ(m, row, &fallback, 1);
+            cover(m, row->key, false);
         } else {
-            differ(w, row, NULL, 0);
+            making_differ(m, row, NULL, 0);
         }
         return;
     }
-    home = peer_elsewhere(w->c, w->g, row);
+    home = m->is_count ? NULL : peer_elsewhere(m->core, m->group, row);
     if (home) {
-        differ(w, row, value, derived_pack(w->c, home, row_peer(row), value));
+        making_differ(m, row, value, derived_pack(m->core, home, row_peer(row), value));
     }
-    cover(w, row->key, is_answered(row->value[0]));
+    cover(m, row->key, is_answered(row->value[0]));
 }
 
-/* The intent with the steps done. */
-static struct rows *walk_finish(struct walk *w, struct rows *intent,
-                                enum table_id table)
-{
-    struct rows *made = NULL;
-    struct rows_change counts;
-    size_t at = 0;
-
-    core_must(!buf_failed(&w->values));
-    for (uint32_t i = 0; i < w->count; i++) {
-        struct row *row = &w->steps[i].row;
-
-        if (row->value_len > 0) {
-            row->value = w->values.data + at;
-            at += row->value_len;
-        }
-    }
-    if (w->count == 0) {
-        made = rows_ref(intent);
-    } else {
-        core_must(
-            !rows_edit(intent, table, w->vni, w->steps, w->count, &made, &counts));
-    }
-    free(w->steps);
-    buf_fini(&w->values);
-    return made;
-}
-
-static void walk_routes(struct walk *w, struct rows *intent)
-{
-    struct rows_iter it = rows_begin(intent, TABLE_VXLAN_ROUTE);
-    struct row row;
-
-    while (intent && rows_next(&it, &row)) {
-        walk_row(w, &row);
-    }
-}
-
-struct rows *resident_routes(const struct core *c, uint32_t vni, const struct group *g)
+void resident_routes_begin(const struct core *c, uint32_t vni, const struct group *g,
+                           struct making *m)
 {
     struct rows *intent = committed_rows(c, vni, TABLE_VXLAN_ROUTE);
-    struct walk w = { .c = c, .g = g, .vni = vni, .rules = rules_of(c, vni) };
 
-    walk_routes(&w, intent);
-    return walk_finish(&w, intent, TABLE_VXLAN_ROUTE);
+    *m = (struct making){ .core = c, .group = g, .vni = vni };
+    m->table = TABLE_VXLAN_ROUTE;
+    m->rules = rules_of(c, vni);
+    making_begin(m, intent, intent, visit_route);
 }
 
 /* ---- a few routes changed ---- */
 
-#define FEW_ROUTES 256 /* with more, the walk over all of them is quicker */
+/* With more changed routes, or when more prefixes than this would have to be looked up
+ * (some 2 ms), the walk over all routes is made, in slices. */
+#define FEW_ROUTES 256
+#define FEW_FINDS  20000u
+
+struct few {
+    struct row before[FEW_ROUTES]; /* null key: it was not there */
+    struct row after[FEW_ROUTES];
+    uint32_t count; /* more than FEW_ROUTES: too many */
+    uint32_t finds;
+    struct making making;
+};
 
 /* Whether XGW-H answers what the longest of `rows` that covers `key`, but `key` itself
  * unless `with_key`, matches.  What covers a route most closely decides alone: one that
  * is not chosen goes to XGW-x86, with a fallback or without. */
-static bool is_answered_above(const struct rules *r, const struct rows *rows,
+static bool is_answered_above(struct few *f, const struct rows *rows,
                               const struct row *key, bool with_key)
 {
+    const struct resident_rules *r = &f->making.rules;
     unsigned size = key->key[0] == IP_V4 ? 4 : 16;
     struct prefix p = { .addr = { .family = key->key[0] } };
     uint8_t packed[ENTRY_KEY_MAX];
@@ -233,18 +167,13 @@ static bool is_answered_above(const struct rules *r, const struct rows *rows,
         packed[0] = p.addr.family;
         memcpy(packed + 1, p.addr.b, size);
         packed[1 + size] = p.len;
+        f->finds++;
         if (rows_find(rows, TABLE_VXLAN_ROUTE, packed, (uint8_t)(2 + size), &row)) {
             return is_chosen(r, &row) && is_answered(row.value[0]);
         }
     }
     return false;
 }
-
-struct few {
-    struct row before[FEW_ROUTES]; /* null key: it was not there */
-    struct row after[FEW_ROUTES];
-    uint32_t count; /* more than FEW_ROUTES: too many */
-};
 
 static void few_visit(void *ctx, const struct row *before, const struct row *after)
 {
@@ -258,71 +187,84 @@ static void few_visit(void *ctx, const struct row *before, const struct row *aft
 }
 
 /* What stands for `row` of the intent. */
-static void put_row(struct walk *w, const struct row *row, bool answered_above)
+static void put_row(struct making *m, const struct row *row, bool answered_above)
 {
     static const uint8_t fallback = SCOPE_FALLBACK;
     const struct group *home;
     uint8_t value[DERIVED_MAX];
 
-    if (!is_chosen(&w->rules, row)) {
-        differ(w, row, &fallback, answered_above); /* no length: left off */
+    if (!is_chosen(&m->rules, row)) {
+        making_differ(m, row, &fallback, answered_above); /* no length: left off */
         return;
     }
-    home = peer_elsewhere(w->c, w->g, row);
+    home = peer_elsewhere(m->core, m->group, row);
     if (home) {
-        differ(w, row, value, derived_pack(w->c, home, row_peer(row), value));
+        making_differ(m, row, value, derived_pack(m->core, home, row_peer(row), value));
     } else {
-        differ(w, row, row->value, row->value_len);
+        making_differ(m, row, row->value, row->value_len);
     }
 }
 
 /* All that `key` covers is looked at again. */
-static void put_covered(struct walk *w, const struct rows *intent,
-                        const struct row *key)
+static void put_covered(struct few *f, const struct rows *intent, const struct row *key)
 {
     struct rows_iter it = rows_seek(intent, TABLE_VXLAN_ROUTE, key->key, key->key_len);
     struct row row;
 
-    while (intent && rows_next(&it, &row) && covers(key->key, row.key)) {
-        if (!is_chosen(&w->rules, &row)) {
-            put_row(w, &row, is_answered_above(&w->rules, intent, &row, false));
+    while (intent && f->finds <= FEW_FINDS && rows_next(&it, &row) &&
+           covers(key->key, row.key)) {
+        f->finds++;
+        if (!is_chosen(&f->making.rules, &row)) {
+            put_row(&f->making, &row, is_answered_above(f, intent, &row, false));
         }
     }
 }
 
-struct rows *resident_routes_changed(const struct core *c, const struct group *g,
-                                     struct rows *have, const struct table_change *ch)
+static void few_look(struct few *f, const struct table_change *ch, uint32_t i)
 {
-    struct walk w = { .c = c, .g = g, .vni = ch->vni, .rules = rules_of(c, ch->vni) };
-    struct few *few = core_need(calloc(1, sizeof(*few)));
+    const struct row *after = f->after[i].key ? &f->after[i] : NULL;
+    const struct row *key = after ? after : &f->before[i];
 
-    rows_compare_walk(ch->before, ch->after, TABLE_VXLAN_ROUTE, few_visit, few);
-    if (few->count > FEW_ROUTES) {
-        free(few);
-        return resident_routes(c, ch->vni, g);
+    if (after) {
+        put_row(&f->making, after, is_answered_above(f, ch->after, after, false));
+    } else {
+        making_differ(&f->making, key, NULL, 0);
     }
-    for (uint32_t i = 0; i < few->count; i++) {
-        const struct row *after = few->after[i].key ? &few->after[i] : NULL;
-        const struct row *key = after ? after : &few->before[i];
+    if (is_answered_above(f, ch->before, key, true) !=
+        is_answered_above(f, ch->after, key, true)) {
+        put_covered(f, ch->after, key);
+    }
+}
 
-        if (after) {
-            put_row(&w, after, is_answered_above(&w.rules, ch->after, after, false));
-        } else {
-            differ(&w, key, NULL, 0);
-        }
-        if (is_answered_above(&w.rules, ch->before, key, true) !=
-            is_answered_above(&w.rules, ch->after, key, true)) {
-            put_covered(&w, ch->after, key);
-        }
+bool resident_routes_changed(const struct core *c, const struct group *g,
+                             struct rows *have, const struct table_change *ch,
+                             struct rows **ret)
+{
+    struct few *f = core_need(calloc(1, sizeof(*f)));
+    bool is_few;
+
+    f->making = (struct making){ .core = c, .group = g, .vni = ch->vni };
+    f->making.table = TABLE_VXLAN_ROUTE;
+    f->making.rules = rules_of(c, ch->vni);
+    making_begin(&f->making, have, NULL, NULL);
+    rows_compare_walk(ch->before, ch->after, TABLE_VXLAN_ROUTE, few_visit, f);
+    for (uint32_t i = 0;
+         f->count <= FEW_ROUTES && f->finds <= FEW_FINDS && i < f->count; i++) {
+        few_look(f, ch, i);
     }
-    free(few);
-    return walk_finish(&w, have, TABLE_VXLAN_ROUTE);
+    is_few = f->count <= FEW_ROUTES && f->finds <= FEW_FINDS;
+    if (is_few) {
+        *ret = making_take(&f->making);
+    }
+    making_fini(&f->making);
+    free(f);
+    return is_few;
 }
 
 struct plain {
     const struct core *c;
     const struct group *g;
-    struct rules rules;
+    struct resident_rules rules;
     bool is_plain;
 };
 
@@ -356,57 +298,52 @@ static bool vm_has_mac(const struct row *row)
     return row->value[nc];
 }
 
-static bool vm_is_resident(const struct rules *r, const struct row *row)
+static bool vm_is_resident(const struct resident_rules *r, const struct row *row)
 {
     return !vm_has_mac(row) && (row->key[0] == IP_V4 || r->has_v6_vms);
 }
 
-static void walk_vms(struct walk *w, struct rows *intent)
+static void visit_vm(struct making *m, const struct row *row)
 {
-    struct rows_iter it = rows_begin(intent, TABLE_VM_NC);
-    struct row row;
-
-    while (intent && rows_next(&it, &row)) {
-        if (!vm_is_resident(&w->rules, &row)) {
-            differ(w, &row, NULL, 0);
-        }
+    if (!vm_is_resident(&m->rules, row)) {
+        making_differ(m, row, NULL, 0);
     }
 }
 
-struct rows *resident_vms(const struct core *c, uint32_t vni)
+void resident_vms_begin(const struct core *c, uint32_t vni, struct making *m)
 {
     struct rows *intent = committed_rows(c, vni, TABLE_VM_NC);
-    struct walk w = { .vni = vni, .rules = rules_of(c, vni) };
 
-    if (!w.rules.on_h[SCOPE_LOCAL]) {
-        return NULL;
-    }
-    walk_vms(&w, intent);
-    return walk_finish(&w, intent, TABLE_VM_NC);
+    *m = (struct making){ .core = c, .vni = vni, .table = TABLE_VM_NC };
+    m->rules = rules_of(c, vni);
+    intent = m->rules.on_h[SCOPE_LOCAL] ? intent : NULL;
+    making_begin(m, intent, intent, visit_vm);
 }
 
-static void vm_visit(void *ctx, const struct row *before, const struct row *after)
+static void vm_changed(void *ctx, const struct row *before, const struct row *after)
 {
-    struct walk *w = ctx;
+    struct making *m = ctx;
 
-    if (after && vm_is_resident(&w->rules, after)) {
-        differ(w, after, after->value, after->value_len);
+    if (after && vm_is_resident(&m->rules, after)) {
+        making_differ(m, after, after->value, after->value_len);
     } else {
-        differ(w, after ? after : before, NULL, 0);
+        making_differ(m, after ? after : before, NULL, 0);
     }
 }
 
 struct rows *resident_vms_changed(const struct core *c, struct rows *have,
                                   const struct table_change *ch)
 {
-    struct walk w = { .vni = ch->vni, .rules = rules_of(c, ch->vni) };
+    struct making m = { .core = c, .vni = ch->vni, .table = TABLE_VM_NC };
     struct rows *made;
 
-    if (!w.rules.on_h[SCOPE_LOCAL]) {
+    m.rules = rules_of(c, ch->vni);
+    if (!m.rules.on_h[SCOPE_LOCAL]) {
         return NULL;
     }
-    rows_compare_walk(ch->before, ch->after, TABLE_VM_NC, vm_visit, &w);
-    made = walk_finish(&w, have, TABLE_VM_NC);
+    making_begin(&m, have, NULL, NULL);
+    rows_compare_walk(ch->before, ch->after, TABLE_VM_NC, vm_changed, &m);
+    made = making_take(&m);
     if (rows_count(made) == rows_count(ch->after)) { /* all of them: shared */
         rows_unref(made);
         made = rows_ref(ch->after);
@@ -416,54 +353,33 @@ struct rows *resident_vms_changed(const struct core *c, struct rows *have,
 
 /* ---- by another policy ---- */
 
-/* Rows that the walk leaves of `intent`; ends it. */
-static uint64_t walk_left(struct walk *w, const struct rows *intent)
+void resident_count_begin(const struct core *c, uint32_t vni, enum table_id table,
+                          const struct policy *policy, struct making *m)
 {
-    uint64_t left = rows_count(intent);
+    struct rows *intent = committed_rows(c, vni, table);
 
-    core_must(!buf_failed(&w->values));
-    for (uint32_t i = 0; i < w->count; i++) {
-        left -= w->steps[i].row.value_len == 0;
+    *m = (struct making){ .core = c, .vni = vni, .table = table };
+    m->is_count = true;
+    m->rules = rules_by(c, policy, vni);
+    if (table == TABLE_VM_NC && !m->rules.on_h[SCOPE_LOCAL]) {
+        m->left_off = rows_count(intent);
+        intent = NULL;
     }
-    free(w->steps);
-    buf_fini(&w->values);
-    return left;
-}
-
-void resident_count(const struct core *c, uint32_t vni, const struct group *g,
-                    const struct policy *policy, struct resident_size *io)
-{
-    struct rows *routes = committed_rows(c, vni, TABLE_VXLAN_ROUTE);
-    struct rows *vms = committed_rows(c, vni, TABLE_VM_NC);
-    struct rules rules = rules_by(c, policy, vni);
-    struct walk w = { .c = c, .g = g, .vni = vni, .rules = rules };
-
-    walk_routes(&w, routes);
-    io->routes += walk_left(&w, routes);
-    if (rules.on_h[SCOPE_LOCAL]) {
-        w = (struct walk){ .vni = vni, .rules = rules };
-        walk_vms(&w, vms);
-        io->vms += walk_left(&w, vms);
-    }
+    making_begin(m, NULL, intent, table == TABLE_VM_NC ? visit_vm : visit_route);
 }
 
 /* ---- what the rules need to know of VM-NC entries ---- */
 
-static void mac_visit(void *ctx, const struct row *before, const struct row *after)
+int64_t resident_mac_change(const struct row *before, const struct row *after)
 {
-    int64_t *change = ctx;
-
-    *change += after && after->key[0] == IP_V6 && vm_has_mac(after);
-    *change -= before && before->key[0] == IP_V6 && vm_has_mac(before);
+    return (after && after->key[0] == IP_V6 && vm_has_mac(after)) -
+           (before && before->key[0] == IP_V6 && vm_has_mac(before));
 }
 
-void resident_note_vms(struct core *c, uint32_t vni, const struct rows *before,
-                       const struct rows *after)
+void resident_note_macs(struct core *c, uint32_t vni, int64_t change)
 {
     struct map_slot *slot = map_find(&c->v6_macs, vni);
-    int64_t change = 0;
 
-    rows_compare_walk(before, after, TABLE_VM_NC, mac_visit, &change);
     if (change == 0) {
         return;
     }

@@ -180,6 +180,7 @@ static enum rc expire_freed(struct core *c, struct store_txn *txn)
     }
     r->first_freed = f->next;
     r->last_freed = f->next ? r->last_freed : NULL;
+    units_spend(&c->units, f->count);
     free(f);
     return RC_OK;
 }

@@ -50,10 +50,11 @@ static enum rc check_place(const struct core *c, const struct need *n, struct er
     char text[96];
 
     if (!health_is_on_sale(c->health, x->name)) {
-        return err_field(err, RC_CONFLICT, n->field, "sale_closed",
-                         "vni %u: cluster %s is above its sale level (%.0f %%) and takes "
-                         "no new tenants: leave its home open, and one is chosen",
-                         n->vni, x->name, PERCENT(x->sale_bp));
+        return err_field(
+            err, RC_CONFLICT, n->field, "sale_closed",
+            "vni %u: cluster %s is above its sale level (%.0f %%) and takes "
+            "no new tenants: leave its home open, and one is chosen",
+            n->vni, x->name, PERCENT(x->sale_bp));
     }
     placement_usage(c->placement, n->place, &use);
     resource_room(&x->set, x->sale_bp, &room);

@@ -221,6 +221,9 @@ static void hello(struct core *c, struct session *s, const struct agent_hello *h
     if (h->boot_id != 0) {
         s->sync = core_need(sync_new(s->group->desired, s->group->revision));
         sync_start(s->sync, h);
+        if (s->group->is_touched) { /* the set is on its way to the next revision */
+            sync_change(s->sync, 0, NULL);
+        }
     }
     effect_log(c, LOG_INFO, "session assigned",
                "agent=%s group=%s boot=%llx applied=%llu ready=%d", d->name,

@@ -179,25 +179,50 @@ static void list(struct core *c)
     }
 }
 
+/* One slice of what XGW-H would hold of a tenant; true: all of it.  It is looked at as
+ * it is when its turn comes. */
+static bool count_tenant(struct core *c, uint32_t vni)
+{
+    struct suggest_job *job = &c->suggest_job;
+    struct resident_size *then = &job->making->then;
+    struct making *m = &job->counting;
+
+    for (; job->counted < 2; job->counted++) {
+        enum table_id table = job->counted ? TABLE_VM_NC : TABLE_VXLAN_ROUTE;
+
+        if (!m->visit && !homes_of_vni(c, vni).of[GROUP_H]) {
+            continue;
+        }
+        if (!m->visit) {
+            resident_count_begin(c, vni, table, &job->policy, m);
+            job->counted_rows = rows_count(committed_rows(c, vni, table));
+        }
+        if (!making_work(m, &c->units)) {
+            return false;
+        }
+        *(job->counted ? &then->vms : &then->routes) += job->counted_rows - m->left_off;
+        making_fini(m);
+    }
+    job->counted = 0;
+    return true;
+}
+
 static void count(struct core *c)
 {
     struct suggest_job *job = &c->suggest_job;
-    uint64_t rows = 0;
-    uint32_t vni;
 
-    for (vni = core_tenant_next(c, job->next_vni); vni && rows < SLICE_ROWS;
-         vni = vni < VNI_MAX ? core_tenant_next(c, vni + 1) : 0) {
-        struct homes homes = homes_of_vni(c, vni);
+    while (job->next_vni && c->units > 0) {
+        uint32_t vni = job->counting.visit ? job->counting.vni
+                                           : core_tenant_next(c, job->next_vni);
 
-        rows += 8;
-        if (homes.of[GROUP_H]) {
-            rows += rows_count(committed_rows(c, vni, TABLE_VXLAN_ROUTE)) +
-                    rows_count(committed_rows(c, vni, TABLE_VM_NC));
-            resident_count(c, vni, homes.of[GROUP_H], &job->policy, &job->making->then);
+        units_spend(&c->units, 8);
+        if (vni && !count_tenant(c, vni)) {
+            job->next_vni = vni;
+            return;
         }
+        job->next_vni = vni && vni < VNI_MAX ? vni + 1 : 0;
     }
-    job->next_vni = vni;
-    if (vni == 0) {
+    if (job->next_vni == 0) {
         finish(c);
     }
 }
@@ -262,6 +287,7 @@ void suggest_fail_all(struct core *c, enum rc rc, const char *why)
 
 void suggest_fini(struct core *c)
 {
+    making_fini(&c->suggest_job.counting);
     suggestion_free(c->suggest_job.making);
     suggestion_free(c->suggest_job.last);
     suggest_share_fini(&c->suggest_job);

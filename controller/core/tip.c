@@ -25,20 +25,13 @@ static enum rc drop_rows(struct table_set *s, struct change_list *l, uint32_t vn
     return RC_OK;
 }
 
-enum rc tip_drop_tenants(struct table_set *s, struct change_list *l,
-                         struct rows_change *total)
+enum rc tip_drop_tenant(struct table_set *s, struct change_list *l, uint32_t vni,
+                        struct rows_change *total)
 {
-    const uint32_t count = l->count;
     enum rc rc = RC_OK;
 
-    for (uint32_t i = 0; i < count && !rc; i++) {
-        uint32_t vni = l->at[i].vni;
-
-        if (l->at[i].table == TABLE_TENANT && !l->at[i].after) {
-            for (unsigned t = 0; t < OWNED_TABLES && !rc; t++) {
-                rc = drop_rows(s, l, vni, owned_tables[t], total);
-            }
-        }
+    for (unsigned t = 0; t < OWNED_TABLES && !rc; t++) {
+        rc = drop_rows(s, l, vni, owned_tables[t], total);
     }
     return rc;
 }
@@ -82,18 +75,148 @@ static void count_homes(struct core *c, const struct rows *tenant, int step)
     }
 }
 
-void tip_follow(struct core *c, const struct change_list *l, bool is_undo)
+void tip_count_homes(struct core *c, const struct change_list *l, bool is_undo)
 {
     for (uint32_t i = 0; i < l->count; i++) {
-        const struct table_change *ch = &l->at[is_undo ? l->count - 1 - i : i];
-        struct rows *from = is_undo ? ch->after : ch->before;
-        struct rows *to = is_undo ? ch->before : ch->after;
+        const struct table_change *ch = &l->at[i];
 
-        if (ch->table == TABLE_VXLAN_ROUTE) {
-            peer_index_update(&c->tip_peers, ch->vni, from, to);
-        } else if (ch->table == TABLE_TENANT) {
-            count_homes(c, from, -1);
-            count_homes(c, to, 1);
+        if (ch->table == TABLE_TENANT) {
+            count_homes(c, ch->before, is_undo ? 1 : -1);
+            count_homes(c, ch->after, is_undo ? -1 : 1);
         }
     }
+}
+
+/* ---- a batch, in slices ---- */
+
+#define SLICE_ENTRIES 1024u
+#define SLICE_CHANGES 512u
+#define CHANGE_UNITS  8u /* a change of another VNI than the one before it */
+
+/* The list from `first` on. */
+static struct change_list tail_of(const struct change_list *l, uint32_t first)
+{
+    return (struct change_list){ l->at + first, l->count - first, 0 };
+}
+
+/* The tip has what was appended since. */
+static void note_changes(struct core *c, const struct change_list *l, uint32_t first)
+{
+    const struct change_list tail = tail_of(l, first);
+
+    overlay_add(c, l, first);
+    tip_count_homes(c, &tail, false);
+}
+
+/* Bytes of the runs at `p` that make one slice. */
+static size_t slice_at(const uint8_t *p, size_t left, uint32_t *ret_entries)
+{
+    struct batch_reader reader = batch_reader_of(p, left);
+    struct batch_run run;
+
+    *ret_entries = 0;
+    while (*ret_entries < SLICE_ENTRIES && batch_next(&reader, &run)) {
+        *ret_entries += run.count;
+    }
+    return (size_t)(reader.in.p - p);
+}
+
+bool tip_apply(struct core *c, struct pending *p)
+{
+    const struct blob *ops = p->ops;
+    struct rows_change *total = &p->reply.counts;
+
+    while (ops && p->at.bytes < ops->len && c->units > 0) {
+        const uint8_t *from = ops->data + p->at.bytes;
+        const uint32_t first = p->changes.count;
+        struct rows_change n = { 0 };
+        uint32_t entries;
+        size_t len = slice_at(from, ops->len - p->at.bytes, &entries);
+
+        if (table_set_apply(c->tip, from, len, &p->changes, &n, &p->reply.err)) {
+            return true;
+        }
+        total->added += n.added;
+        total->changed += n.changed;
+        total->deleted += n.deleted;
+        total->unchanged += n.unchanged;
+        note_changes(c, &p->changes, first);
+        p->at.bytes += (uint32_t)len;
+        units_spend(&c->units, entries + CHANGE_UNITS * (p->changes.count - first));
+    }
+    return !ops || p->at.bytes == ops->len;
+}
+
+bool tip_drop(struct core *c, struct pending *p)
+{
+    for (; p->at.change < p->changes.count; p->at.change++) {
+        const struct table_change *ch = &p->changes.at[p->at.change];
+        const uint32_t first = p->changes.count;
+        enum rc rc;
+
+        if (c->units == 0) {
+            return false;
+        }
+        units_spend(&c->units, 1);
+        if (ch->table != TABLE_TENANT || ch->after) {
+            continue;
+        }
+        rc = tip_drop_tenant(c->tip, &p->changes, ch->vni, &p->reply.counts);
+        note_changes(c, &p->changes, first);
+        units_spend(&c->units, CHANGE_UNITS * (p->changes.count - first));
+        if (rc) {
+            err_set(&p->reply.err, rc, "batch: out of memory");
+            return true;
+        }
+    }
+    return true;
+}
+
+bool tip_take_back(struct core *c, struct pending *p)
+{
+    struct change_list *l = &p->changes;
+
+    place_release(c, &p->placed);
+    if (!peers_follow(&c->tip_peers, l, true, &p->at.peers, &c->units)) {
+        return false;
+    }
+    while (l->count > 0) {
+        uint32_t n = l->count < SLICE_CHANGES ? l->count : SLICE_CHANGES;
+        const struct change_list tail = tail_of(l, l->count - n);
+
+        if (c->units == 0) {
+            return false;
+        }
+        tip_count_homes(c, &tail, true);
+        table_set_undo(c->tip, &tail);
+        overlay_drop(c, &tail);
+        change_list_cut(l, n);
+        p->at.peers.change = l->count; /* those that are left are followed, too */
+        units_spend(&c->units, CHANGE_UNITS * n);
+    }
+    change_list_fini(l);
+    return true;
+}
+
+enum rc tip_apply_record(struct core *c, const struct blob *ops, struct change_list *l,
+                         struct err *err)
+{
+    struct rows_change total = { 0 };
+    enum rc rc = table_set_apply(c->tip, ops->data, ops->len, l, &total, err);
+    const uint32_t count = l->count;
+
+    for (uint32_t i = 0; i < count && !rc; i++) {
+        if (l->at[i].table == TABLE_TENANT && !l->at[i].after) {
+            core_must(!tip_drop_tenant(c->tip, l, l->at[i].vni, &total));
+        }
+    }
+    note_changes(c, l, 0);
+    return rc;
+}
+
+void check_at_fini(struct check_at *at)
+{
+    batch_writer_fini(&at->place.made);
+    map_fini(&at->tenants);
+    *at = (struct check_at){ 0 };
 }

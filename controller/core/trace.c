@@ -142,6 +142,11 @@ static struct next to_peer(struct trace *t, struct trace_hop *hop, struct group 
     struct next next;
 
     prefix_print(&hop->entry.route.dst, prefix);
+    if (!home) { /* groups follow what was committed (jobs.c) */
+        drop(t, a->vni, g, "no_tenant",
+             "the tenant was deleted just now, and this route is about to go");
+        return over;
+    }
     if (a->scope == SCOPE_DERIVED) {
         snprintf(hop->note, sizeof(hop->note),
                  "%s is peered with vni %u, whose home is cluster %s: sent to its VIP",

@@ -3,7 +3,8 @@
 
 #include <stdio.h>
 
-#define CHAIN_WORK 1000000u /* steps of one batch's chain checks: some 20 ms */
+#define CHAIN_WORK  1000000u /* steps of one batch's chain checks: some 20 ms in all */
+#define CHAIN_UNITS 40u      /* of a route without any: a look-up for each length */
 
 /* Index of the entry (op, table, vni, key); null key: the first of that VNI. */
 static uint32_t find_index(const struct blob *ops, enum batch_op op, uint32_t vni,
@@ -91,15 +92,20 @@ static enum rc check_revision(struct core *c, uint32_t vni, uint64_t want,
     return RC_OK;
 }
 
-static enum rc check_before(struct core *c, struct pending *p)
+enum rc batch_check_before(struct core *c, struct pending *p)
 {
     const struct command *cmd = &p->command;
     const struct blob *ops = p->ops;
-    struct batch_reader reader = batch_reader_of(ops->data, ops->len);
+    struct batch_reader reader;
     struct batch_run run;
     uint32_t index = 0;
     enum rc rc = RC_OK;
 
+    if (!ops) {
+        return RC_OK;
+    }
+    units_spend(&c->units, ops->len / 16);
+    reader = batch_reader_of(ops->data, ops->len);
     while (!rc && batch_next(&reader, &run)) {
         if (cmd->if_revision) {
             rc = check_revision(c, run.vni, cmd->if_revision, &p->reply.err);
@@ -281,33 +287,72 @@ static void peer_visit(void *ctx, const struct row *before, const struct row *af
     }
 }
 
-static enum rc check_routes(struct core *c, struct pending *p,
-                            const struct table_change *ch, uint32_t *work)
+static enum rc check_peers(struct core *c, struct pending *p,
+                           const struct table_change *ch)
 {
     struct peer_check peers = { .c = c };
-    struct row bad;
-    enum rc rc;
 
-    if (!table_set_rows(c->tip_peers.out, ch->vni, TABLE_VXLAN_ROUTE)) {
+    rows_compare_walk(ch->before, ch->after, TABLE_VXLAN_ROUTE, peer_visit, &peers);
+    if (!peers.missing) {
         return RC_OK;
     }
-    rows_compare_walk(ch->before, ch->after, TABLE_VXLAN_ROUTE, peer_visit, &peers);
-    if (peers.missing) {
-        p->reply.bad_index =
-            find_index(p->ops, BATCH_PUT, ch->vni, TABLE_VXLAN_ROUTE, &peers.row);
-        return err_field(&p->reply.err, RC_INVALID, "peer_vni", "peer_unknown",
-                         "vni %u: peer vni %u is no tenant", ch->vni, peers.missing);
+    p->reply.bad_index =
+        find_index(p->ops, BATCH_PUT, ch->vni, TABLE_VXLAN_ROUTE, &peers.row);
+    return err_field(&p->reply.err, RC_INVALID, "peer_vni", "peer_unknown",
+                     "vni %u: peer vni %u is no tenant", ch->vni, peers.missing);
+}
+
+static enum rc check_chain(struct core *c, struct pending *p, uint32_t vni,
+                           const struct row *before, const struct row *after)
+{
+    const struct row *row = after ? after : before;
+    enum rc rc;
+
+    /* A route that shields can only end chains; one that goes may uncover a peer. */
+    if (after && (!row_peer(after) || row_peer(before) == row_peer(after))) {
+        return RC_OK;
     }
-    rc = chains_check(c, ch, work, &bad, &p->reply.err);
+    units_spend(&c->units, CHAIN_UNITS);
+    rc = chains_check(c, vni, row, &p->at.chain_work, &p->reply.err);
     if (rc) {
-        p->reply.bad_index =
-            find_index(p->ops, BATCH_PUT, ch->vni, TABLE_VXLAN_ROUTE, &bad);
+        p->reply.bad_index = find_index(p->ops, BATCH_PUT, vni, TABLE_VXLAN_ROUTE, row);
         if (p->reply.bad_index == UINT32_MAX) {
             p->reply.bad_index =
-                find_index(p->ops, BATCH_DELETE, ch->vni, TABLE_VXLAN_ROUTE, &bad);
+                find_index(p->ops, BATCH_DELETE, vni, TABLE_VXLAN_ROUTE, row);
         }
     }
     return rc;
+}
+
+/* One slice of a change's routes; true: all of them, or `p->reply.err`. */
+static bool check_routes(struct core *c, struct pending *p,
+                         const struct table_change *ch)
+{
+    struct check_at *at = &p->at;
+    struct row b;
+    struct row a;
+
+    if (!table_set_rows(c->tip_peers.out, ch->vni, TABLE_VXLAN_ROUTE)) {
+        return true;
+    }
+    if (!at->is_comparing) {
+        units_spend(&c->units, ch->counts.added + ch->counts.changed);
+        if (check_peers(c, p, ch)) {
+            return true;
+        }
+        rows_compare_begin(&at->compare, ch->before, ch->after, TABLE_VXLAN_ROUTE);
+        at->is_comparing = true;
+    }
+    while (rows_compare_next(&at->compare, &c->units, &b, &a)) {
+        uint32_t work = at->chain_work;
+
+        if (check_chain(c, p, ch->vni, b.key ? &b : NULL, a.key ? &a : NULL)) {
+            return true;
+        }
+        units_spend(&c->units, (work - at->chain_work) / 4);
+    }
+    at->is_comparing = !at->compare.is_over;
+    return !at->is_comparing;
 }
 
 /* Every put of what a tenant owns must find its tenant in what the batch leaves behind.
@@ -315,10 +360,15 @@ static enum rc check_routes(struct core *c, struct pending *p,
 static enum rc check_owners(struct core *c, struct pending *p)
 {
     const struct blob *ops = p->ops;
-    struct batch_reader reader = batch_reader_of(ops->data, ops->len);
+    struct batch_reader reader;
     struct batch_run run;
     uint32_t index = 0;
 
+    if (!ops) {
+        return RC_OK;
+    }
+    units_spend(&c->units, ops->len / 16);
+    reader = batch_reader_of(ops->data, ops->len);
     for (; batch_next(&reader, &run); index += run.count) {
         if (run.op == BATCH_PUT && run.table != TABLE_TENANT &&
             !table_set_rows(c->tip, run.vni, TABLE_TENANT)) {
@@ -362,101 +412,109 @@ static enum rc count_tenant(struct map *tenants, const struct core *c,
     return RC_OK;
 }
 
+/* A single entry is never a mass. */
+static bool may_be_mass(const struct pending *p)
+{
+    return !p->command.confirm && p->reply.counts.deleted >= 2;
+}
+
 static enum rc check_mass_delete(struct core *c, struct pending *p)
 {
     const struct rows_change *total = &p->reply.counts;
     uint64_t before = entry_count(c->tip) + total->deleted - total->added;
-    struct map tenants = { 0 };
+    struct err *err = &p->reply.err;
     struct map_slot *slot;
     uint32_t at = 0;
-    enum rc rc = RC_OK;
 
-    /* A single entry is never a mass. */
-    if (p->command.confirm || total->deleted < 2) {
+    if (!may_be_mass(p)) {
         return RC_OK;
     }
     if ((uint64_t)total->deleted * 10 > before) {
-        return err_field(&p->reply.err, RC_DENIED, "confirm", "mass_delete",
+        return err_field(err, RC_DENIED, "confirm", "mass_delete",
                          "deletes %u of the region's %llu entries (more than 10 %%): "
                          "confirm it",
                          total->deleted, (unsigned long long)before);
     }
-    for (uint32_t i = 0; i < p->changes.count && !rc; i++) {
-        if (p->changes.at[i].table != TABLE_TENANT &&
-            p->changes.at[i].counts.deleted > 0) {
-            rc = count_tenant(&tenants, c, &p->changes.at[i]);
-        }
-    }
-    while (!rc && (slot = map_each(&tenants, &at))) {
+    while ((slot = map_each(&p->at.tenants, &at))) {
         if (slot->a >= 2 && slot->a * 2 > slot->b) {
-            rc = err_field(&p->reply.err, RC_DENIED, "confirm", "mass_delete",
-                           "deletes %llu of vni %llu's %llu entries (more than half): "
-                           "confirm it",
-                           (unsigned long long)slot->a, (unsigned long long)slot->key,
-                           (unsigned long long)slot->b);
+            return err_field(err, RC_DENIED, "confirm", "mass_delete",
+                             "deletes %llu of vni %llu's %llu entries (more than "
+                             "half): confirm it",
+                             (unsigned long long)slot->a, (unsigned long long)slot->key,
+                             (unsigned long long)slot->b);
         }
     }
-    map_fini(&tenants);
-    return rc;
+    return RC_OK;
 }
 
 /* ---- all together ---- */
 
-static enum rc check_changes(struct core *c, struct pending *p)
+enum rule { RULE_OWNERS, RULE_TENANTS, RULE_ROUTES, RULE_COUNT, RULE_MASS, RULES };
+
+static enum rc check_tenants(struct core *c, struct pending *p,
+                             const struct table_change *ch)
 {
-    uint32_t work = CHAIN_WORK;
     enum rc rc = RC_OK;
 
-    for (uint32_t i = 0; i < p->changes.count && !rc; i++) {
-        const struct table_change *ch = &p->changes.at[i];
-
-        if (ch->table == TABLE_TENANT) {
-            rc = check_tenant(c, p, ch);
-        }
-        if (!rc && (ch->table == TABLE_TENANT || ch->table == TABLE_ACL ||
-                    ch->table == TABLE_METER)) {
-            rc = check_guards(c, p, ch->vni);
-        }
+    if (ch->table == TABLE_TENANT) {
+        units_spend(&c->units, 4);
+        rc = check_tenant(c, p, ch);
     }
-    for (uint32_t i = 0; i < p->changes.count && !rc; i++) {
-        if (p->changes.at[i].table == TABLE_VXLAN_ROUTE) {
-            rc = check_routes(c, p, &p->changes.at[i], &work);
-        }
-    }
-    return rc ? rc : check_mass_delete(c, p);
-}
-
-enum rc batch_evaluate(struct core *c, struct pending *p)
-{
-    struct err *err = &p->reply.err;
-    const struct blob *ops;
-    enum rc rc;
-
-    if (!p->ops || p->ops->len == 0) {
-        return RC_OK;
-    }
-    rc = place_batch(c, p);
-    rc = rc ? rc : check_before(c, p);
-    if (rc) {
-        place_release(c, p);
-        return rc;
-    }
-    ops = p->ops;
-    rc = table_set_apply(c->tip, ops->data, ops->len, &p->changes, &p->reply.counts,
-                         err);
-    if (rc) {
-        place_release(c, p);
-        return rc;
-    }
-    rc = check_owners(c, p);
-    if (!rc && tip_drop_tenants(c->tip, &p->changes, &p->reply.counts)) {
-        rc = err_set(err, RC_NO_MEMORY, "batch: out of memory");
-    }
-    tip_follow(c, &p->changes, false);
-    rc = rc ? rc : check_changes(c, p);
-    if (rc) {
-        pending_take_back(c, p);
-        p->reply.counts = (struct rows_change){ 0 };
+    if (!rc && (ch->table == TABLE_TENANT || ch->table == TABLE_ACL ||
+                ch->table == TABLE_METER)) {
+        units_spend(&c->units, 4);
+        rc = check_guards(c, p, ch->vni);
     }
     return rc;
+}
+
+/* One slice of the present rule on one change; true: done. */
+static bool check_change(struct core *c, struct pending *p,
+                         const struct table_change *ch)
+{
+    switch ((enum rule)p->at.phase) {
+    case RULE_TENANTS:
+        check_tenants(c, p, ch);
+        return true;
+    case RULE_ROUTES:
+        return ch->table != TABLE_VXLAN_ROUTE || check_routes(c, p, ch);
+    case RULE_COUNT:
+        if (may_be_mass(p) && ch->table != TABLE_TENANT && ch->counts.deleted > 0) {
+            units_spend(&c->units, 4);
+            if (count_tenant(&p->at.tenants, c, ch)) {
+                err_set(&p->reply.err, RC_NO_MEMORY, "batch: out of memory");
+            }
+        }
+        return true;
+    default:
+        return true;
+    }
+}
+
+bool batch_check_state(struct core *c, struct pending *p)
+{
+    const struct err *err = &p->reply.err;
+    struct check_at *at = &p->at;
+
+    for (; at->phase < RULES && !err->code; at->phase++, at->change = 0) {
+        if (at->phase == RULE_OWNERS) {
+            at->chain_work = CHAIN_WORK;
+            check_owners(c, p);
+            continue;
+        }
+        if (at->phase == RULE_MASS) {
+            check_mass_delete(c, p);
+            continue;
+        }
+        for (; at->change < p->changes.count && !err->code; at->change++) {
+            if (c->units == 0 || !check_change(c, p, &p->changes.at[at->change])) {
+                return false;
+            }
+            units_spend(&c->units, 1);
+        }
+    }
+    if (err->code) {
+        p->reply.counts = (struct rows_change){ 0 };
+    }
+    return true;
 }

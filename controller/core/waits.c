@@ -73,40 +73,53 @@ static bool has_refused(const struct device *d, uint64_t revision,
     return false;
 }
 
-/* What keeps one group's nodes from having it; false: nothing. */
-static bool group_misses(const struct core *c, const struct group *g,
-                         const struct wait *w, struct core_reply *reply)
+static bool asks_for(const struct wait *w, const struct group *g)
 {
-    uint64_t need = g->revision < w->revision ? g->revision : w->revision;
-    uint32_t online = 0;
-    uint32_t nodes = 0;
-    bool misses = false;
+    return g && (!w->cluster[0] || strcmp(g->name, w->cluster) == 0);
+}
 
+/* Counts, for each group, its nodes and whether one that is online lacks something;
+ * false: one has refused it. */
+static bool tally(const struct core *c, const struct wait *w, struct core_reply *reply)
+{
+    for (uint32_t i = 0; i < c->group_count; i++) {
+        memset(&c->groups[i]->tally, 0, sizeof(c->groups[i]->tally));
+    }
     for (uint32_t i = 0; i < c->device_count; i++) {
         const struct device *d = c->devices[i];
+        struct group *g = d->group;
 
-        if (!device_is_of(c, d, g)) {
+        if (!asks_for(w, g)) {
             continue;
         }
-        nodes++;
         if (has_refused(d, w->revision, reply)) {
-            return true;
+            return false;
         }
+        g->tally.nodes++;
         if (d->state == NODE_ONLINE) {
-            online++;
-            if (!device_has_applied(d, need)) {
-                misses = true;
+            g->tally.online++;
+            if (!device_has_applied(d, g->revision < w->revision ? g->revision
+                                                                 : w->revision)) {
+                g->tally.misses = true;
                 add_missing(reply, d->name);
             }
         }
     }
-    misses = misses || (nodes > 0 && project_is_behind(c, g, w->revision));
-    if (nodes == 0 || (online > 0 && (!misses || reply->missing[0]))) {
-        return misses;
+    return true;
+}
+
+/* What keeps a group's nodes from having it, all of them; false: nothing. */
+static bool group_misses(const struct core *c, const struct group *g,
+                         const struct wait *w, struct core_reply *reply)
+{
+    bool is_behind = g->tally.nodes > 0 && jobs_are_behind(c, g, w->revision);
+
+    if (g->tally.nodes == 0 || g->tally.misses || (g->tally.online > 0 && !is_behind)) {
+        return g->tally.misses;
     }
     /* None is online, or the group's set is not made yet: none has it. */
     for (uint32_t i = 0; i < c->device_count; i++) {
-        if (device_is_of(c, c->devices[i], g)) {
+        if (c->devices[i]->group == g) {
             add_missing(reply, c->devices[i]->name);
         }
     }
@@ -118,16 +131,18 @@ static bool is_over(struct core *c, const struct wait *w)
 {
     struct core_reply reply = { 0 };
     bool misses = c->revision < w->revision;
+    bool refused = !tally(c, w, &reply);
 
-    for (uint32_t i = 0; i < c->group_count && !reply.err.code; i++) {
-        if (!w->cluster[0] || strcmp(c->groups[i]->name, w->cluster) == 0) {
+    for (uint32_t i = 0; i < c->group_count && !refused; i++) {
+        if (asks_for(w, c->groups[i])) {
             misses = group_misses(c, c->groups[i], w, &reply) || misses;
         }
     }
-    if (misses && !reply.err.code && c->now_ms < w->deadline_ms) {
+    units_spend(&c->units, 1 + (c->device_count + c->group_count) / 4);
+    if (misses && !refused && c->now_ms < w->deadline_ms) {
         return false;
     }
-    reply.applied = !misses && !reply.err.code;
+    reply.applied = !misses && !refused;
     answer(c, w, &reply);
     return true;
 }
@@ -155,22 +170,39 @@ void waits_add(struct core *c, const struct command *cmd)
     memcpy(w->cluster, cmd->wait.cluster, sizeof(w->cluster));
     w->next = c->waits;
     c->waits = w;
+    c->wait_count++;
+    waits_note(c);
 }
 
-void waits_check(struct core *c)
+void waits_note(struct core *c)
 {
-    struct wait **at = &c->waits;
+    c->waits_left = c->wait_count;
+}
 
-    while (*at) {
+bool waits_have_work(const struct core *c)
+{
+    return c->phase == PHASE_SERVING && c->waits_left > 0;
+}
+
+bool waits_work(struct core *c)
+{
+    if (!waits_have_work(c)) {
+        return false;
+    }
+    while (c->waits_left > 0 && c->units > 0) {
+        struct wait **at = c->wait_at && *c->wait_at ? c->wait_at : &c->waits;
         struct wait *w = *at;
 
+        c->waits_left--;
+        c->wait_at = &w->next;
         if (is_over(c, w)) {
+            c->wait_at = at;
             *at = w->next;
+            c->wait_count--;
             free(w);
-        } else {
-            at = &w->next;
         }
     }
+    return true;
 }
 
 uint64_t waits_wake(const struct core *c)
@@ -194,6 +226,9 @@ void waits_fail_all(struct core *c, enum rc rc, const char *why)
         c->waits = w->next;
         free(w);
     }
+    c->wait_count = 0;
+    c->waits_left = 0;
+    c->wait_at = NULL;
 }
 
 void waits_fini(struct core *c)

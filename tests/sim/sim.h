@@ -131,6 +131,7 @@ struct sim {
     uint64_t store_at_ms;      /* the disk's next answer */
     uint64_t crash_at_ms;      /* it dies amid a transaction; 0 = it does not */
     uint64_t core_revision;    /* last recorded */
+    bool was_projected;        /* the desired sets were that revision's */
     struct sim_link *links;
     uint64_t last_session;
     struct sim_state history[SIM_HISTORY];

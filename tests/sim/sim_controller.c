@@ -80,8 +80,9 @@ void controller_input(struct sim *s, const struct core_in *in)
     }
     core_step(s->core, s->now_ms, UINT64_C(1700000000000) + s->now_ms, in);
     take_effects(s);
-    if (s->core && core_revision(s->core) != s->core_revision) {
+    if (s->core && (core_revision(s->core) != s->core_revision || !s->was_projected)) {
         check_event(s);
+        s->was_projected = core_is_projected(s->core);
     }
 }
 
@@ -147,6 +148,7 @@ void controller_start(struct sim *s)
     config.beat_ms = SIM_BEAT_MS;
     config.checkpoint_bytes = 64 << 10; /* often, so that crashes fall amid them */
     config.checkpoint_age_ms = 120000;
+    config.step_units = 24; /* few, so that all that can be done in slices is */
     s->core = core_new(&config);
     s->is_loaded = false;
     s->store_at_ms = s->now_ms + sim_between(s, 1, 50);

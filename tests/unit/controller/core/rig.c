@@ -362,7 +362,7 @@ void rig_node(struct rig *r, const char *name, const char *cluster, const char *
     ck_assert_msg(!reply->err.code, "%s", reply->err.msg);
 }
 
-/* ---- the rules of project.c and resident.c once more, entry by entry ---- */
+/* ---- the rules of tenant.c and resident.c once more, entry by entry ---- */
 
 struct naive {
     const struct core *c;
