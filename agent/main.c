@@ -70,6 +70,7 @@ static enum rc start(struct agent *a, struct err *err)
         .redial_min_ms = a->options.redial_min_ms,
         .redial_max_ms = a->options.redial_max_ms,
         .write_timeout_ms = a->options.write_timeout_ms,
+        .reads_alone = a->options.device_kind + 1 != DEVICE_X86,
         .writes_in_flight = a->options.writes_in_flight,
     };
     enum rc rc = read_controllers(a, err);

@@ -85,7 +85,9 @@ struct driver_events {
     void (*up)(void *ctx, const struct device_state *state);
     void (*down)(void *ctx, const struct err *cause); /* it redials by itself */
     void (*done)(void *ctx, const struct driver_done *done);
-    /* A read-back: runs of PUT rows, then the end.  `read_id` is the read's. */
+    /* A read-back: runs of PUT rows, then the end.  `read_id` is the read's.  A DELETE
+     * behind a PUT of its key: the row answers packets, but the device's own records
+     * say otherwise, or it stands there twice: it is not sound. */
     void (*rows)(void *ctx, uint64_t read_id, const uint8_t *batch, size_t len);
     void (*read_end)(void *ctx, uint64_t read_id, enum rc rc, const struct err *err);
     void (*totals)(void *ctx, const struct device_totals *totals);

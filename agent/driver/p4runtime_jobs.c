@@ -299,6 +299,7 @@ static bool do_read(struct p4runtime *p, struct job *j)
     if (p->is_fresh || p->no_program) {
         enum rc rc = p4runtime_tell_rows(p);
 
+        p->is_fresh = false; /* the next one is asked for to see what is there then */
         if (j == TAILQ_FIRST(&p->waiting)) {
             p4runtime_end_read(p, rc, NULL);
         }

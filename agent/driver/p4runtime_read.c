@@ -88,6 +88,7 @@ static void end_for_session(struct p4runtime *p)
     if (is_same_life(p) && !p->must_sweep) {
         enum rc rc = p4runtime_tell_rows(p);
 
+        p->is_fresh = false; /* told: the next one sees what is there then */
         p4runtime_end_read(p, rc, NULL);
         return;
     }

@@ -625,6 +625,32 @@ bool exact_del(struct exact *e, const struct exact_entry *key, uint64_t *ret_old
     return true;
 }
 
+uint32_t exact_purge(struct exact *e, const struct exact_entry *key, bool keeps_found)
+{
+    uint64_t hash = entry_hash(e, key);
+    struct segment s = segment_of(e, exact_segment(dir_of(e), hash));
+    uint32_t at[2] = { exact_first(hash, s.nb), exact_second(hash, s.nb) };
+    struct exact_entry x;
+    uint32_t kept_bucket = 0;
+    int kept = keeps_found ? segment_find(e, &s, key, hash, &kept_bucket, &x) : -1;
+    uint32_t count = 0;
+
+    for (unsigned k = 0; k < 2; k++) {
+        for (unsigned i = 0; i < kind_slots[e->kind]; i++) {
+            if ((kept == (int)i && kept_bucket == at[k]) ||
+                !slot_get(e->kind, bucket_at(&s, at[k]), i, &x) ||
+                !same_key(e->kind, &x, key)) {
+                continue;
+            }
+            unplace(e, &s, at[k], i, at[0]);
+            e->count -= e->count > 0;
+            *s.count -= *s.count > 0;
+            count++;
+        }
+    }
+    return count;
+}
+
 static int scan(const struct exact *e, const void *bucket,
                 const struct exact_entry *key, uint32_t *hdr, uint64_t *ret)
 {

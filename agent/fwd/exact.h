@@ -109,6 +109,26 @@ bool exact_del(struct exact *e, const struct exact_entry *key, uint64_t *ret_old
 /* Any thread: the value (VNI: the slot) of a key. */
 bool exact_find(const struct exact *e, const struct exact_entry *key, uint64_t *ret);
 
+/* Takes out every copy of a key but, with `keeps_found`, the one that lookups find.
+ * There is one at most, unless memory was corrupted.  Returns how many went. */
+uint32_t exact_purge(struct exact *e, const struct exact_entry *key, bool keeps_found);
+
+/* ---- slot by slot, for audits (exact_read.c): the writer's thread ---- */
+
+/* Where a walk is, in parts of the hash's space; starts zero.  Entries that move while
+ * the walk pauses may be passed over or met twice. */
+struct exact_cursor {
+    uint64_t hash; /* of the segment: its first */
+    uint32_t bucket;
+    uint32_t slot;
+    bool is_over;
+};
+/* The next entry that stands in a slot; `*ret_is_found`: a lookup of its key ends at
+ * this very slot.  Each slot takes one of `*budget`.  False: the budget is used up, or
+ * (`is_over`) there is none left. */
+bool exact_next(const struct exact *e, struct exact_cursor *c, uint32_t *budget,
+                struct exact_entry *ret, bool *ret_is_found);
+
 /* ---- the hot path's pieces ---- */
 
 static inline uint64_t exact_mix(uint64_t a, uint64_t b)

@@ -91,6 +91,12 @@ enum rc fib_apply(struct fib *f, const struct change_list *changes,
 void fib_exceptions_revert(const struct fib_exceptions *x,
                            const struct change_list *changes, struct batch_writer *to);
 
+/* Makes the structures say of a key (of routes: of the whole VNI) what `rows`, the
+ * records of (vni, table), say, whatever they say now, copies and leftovers included.
+ * For what an audit found; fib_apply() trusts that structures follow records. */
+enum rc fib_repair(struct fib *f, enum table_id table, uint32_t vni, const uint8_t *key,
+                   uint8_t key_len, struct rows *rows);
+
 /* Reads back through the structures that the packet path uses: appends the canonical
  * packed value (entry.h) to `ret_value`.  RC_NOT_FOUND, and RC_INVALID for a key that
  * is none.  For vxlan_route this is the longest match of the prefix' first address,
@@ -108,6 +114,11 @@ typedef void fib_mismatch_fn(void *arg, enum table_id table, uint32_t vni,
 uint32_t fib_audit(const struct fib *f, enum table_id table, uint32_t vni,
                    const struct rows *rows, fib_mismatch_fn *mismatch, void *arg);
 
+/* What packets get in the place of what `rows` say: prefixes of a VNI's addresses, and
+ * the packed value of the route that they would make. */
+typedef void fib_found_fn(void *arg, uint32_t vni, const uint8_t *key, uint8_t key_len,
+                          const uint8_t *value, uint8_t value_len);
+
 /* The same for the routes of one VNI a part at a time, some `max_rows` of them a call:
  * `*at` starts zero and moves on; true: there is more.  `rows` are those of the moment;
  * they may change between the calls. */
@@ -118,7 +129,39 @@ struct fib_audit_at {
 };
 bool fib_audit_routes(const struct fib *f, uint32_t vni, const struct rows *rows,
                       struct fib_audit_at *at, uint32_t max_rows,
-                      fib_mismatch_fn *mismatch, void *arg);
+                      fib_mismatch_fn *mismatch, fib_found_fn *found, void *arg);
+
+/* Whether packets get exactly this row; of all but routes. */
+bool fib_holds(const struct fib *f, enum table_id table, uint32_t vni,
+               const struct row *row);
+
+/* An entry as it stands in a slot of the structures, whether or not a record leads to
+ * it. */
+struct fib_slot {
+    enum table_id
+        table; /* vm_nc, vni_cluster, or vni: of one family, with its routes */
+    uint32_t vni;
+    uint32_t code;
+    bool is_found;   /* a lookup of the key ends here */
+    bool is_known;   /* vni: of a `vni` row */
+    bool has_routes; /* vni */
+    uint8_t key_len; /* vm_nc: packed as entry.h says */
+    uint8_t key[ENTRY_KEY_MAX];
+};
+/* All slots in turn; `*at` starts zero.  Each takes one of `*budget`; false: that is
+ * used up or, if it is not, all were seen.  From the writer's thread; entries that
+ * writes move meanwhile may be passed over or met twice. */
+struct fib_walk_at {
+    unsigned table;
+    uint64_t hash; /* as in struct exact_cursor */
+    uint32_t bucket;
+    uint32_t slot;
+};
+bool fib_walk(const struct fib *f, struct fib_walk_at *at, uint32_t *budget,
+              struct fib_slot *ret);
+/* Appends the slot's value, packed; RC_NOT_FOUND: it says nothing that can be said. */
+enum rc fib_slot_value(const struct fib *f, const struct fib_slot *slot,
+                       struct buf *ret_value);
 
 struct fib_stats {
     uint64_t vnis; /* with a `vni` row */

@@ -8,7 +8,7 @@ enum { RETIRE_A_CLUSTER = 33 }; /* two slots of exact.c, a segment, and a name *
 enum { CLUSTER_SHIFT = 25 };
 _Static_assert((EXACT_VNI_KEY + 1) == UINT64_C(1) << CLUSTER_SHIFT, "beside the key");
 
-static uint32_t cluster_in(uint64_t slot)
+uint32_t cluster_in(uint64_t slot)
 {
     return (uint32_t)(slot >> CLUSTER_SHIFT) - 1;
 }

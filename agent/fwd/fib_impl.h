@@ -1,8 +1,8 @@
 /*
  * fib_impl - what the files of fib share: fib.c (life, apply), fib_vm.c, fib_route.c
  * and fib_cluster.c (the writer's passes over one table), fib_value.c (values to codes
- * and back), fib_read.c (read-back, audit), fib_batch.c and fib_resolve.c (the
- * workers).  Nobody else includes it.
+ * and back), fib_read.c (read-back), fib_audit.c and fib_walk.c (audit), fib_repair.c,
+ * fib_batch.c and fib_resolve.c (the workers).  Nobody else includes it.
  */
 #pragma once
 
@@ -88,6 +88,13 @@ void action_release(struct fib *f, uint32_t action); /* retires where it was the
 void action_undo(struct fib *f, uint32_t action);    /* of one never published */
 void action_pack(const struct fib *f, uint32_t action, struct buf *to);
 
+/* ---- fib_read.c: codes that may be corrupted ---- */
+
+bool nc_is_sound(const struct fib *f, uint32_t code);
+/* RC_NOT_FOUND: no action of ours. */
+enum rc action_pack_sound(const struct fib *f, uint32_t action, struct buf *to);
+enum rc cluster_pack_sound(const struct fib *f, uint32_t cluster, struct buf *to);
+
 /* The key of a route or VM-NC entry. */
 struct fib_key {
     struct lpm_addr addr; /* IPv4 in the upper 32 bits of hi */
@@ -129,6 +136,7 @@ void vm_put_pass(struct fib *f, const struct table_change *c, struct refusal *re
 void vm_delete_pass(struct fib *f, const struct table_change *c,
                     struct refusal *refused);
 
+uint32_t cluster_in(uint64_t slot); /* of the table of clusters */
 void cluster_pass(struct fib *f, const struct table_change *c, struct refusal *refused);
 
 /* The slot of (vni, family), 0 if there is none. */
@@ -136,6 +144,8 @@ uint64_t slot_find(const struct fib *f, uint32_t vni, bool is_v6);
 void vni_put_pass(struct fib *f, const struct table_change *c, struct refusal *refused);
 void vni_delete_pass(struct fib *f, const struct table_change *c,
                      struct refusal *refused);
+/* Builds the VNI's routes anew from c->after, of which nothing is new. */
+enum rc route_rebuild(struct fib *f, const struct table_change *c);
 /* `families`: 1 << is_v6 of those that changed. */
 void route_pass(struct fib *f, const struct table_change *c, unsigned families,
                 struct refusal *refused);

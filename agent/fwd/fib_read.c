@@ -3,6 +3,42 @@
 
 #include "agent/fwd/fib_impl.h"
 
+/* A code that no value stands behind must not be followed: it is as good as none. */
+bool nc_is_sound(const struct fib *f, uint32_t code)
+{
+    return (code & NC_POOLED_MASK) != NC_POOLED || (code & NC_INDEX_MASK) < f->ncs.top;
+}
+
+enum rc action_pack_sound(const struct fib *f, uint32_t action, struct buf *to)
+{
+    uint32_t payload = action & ACTION_PAYLOAD;
+    unsigned kind = action >> 24;
+    bool is_sound = kind == ACTION_TUNNEL    ? payload < f->tunnels.top
+                    : kind == ACTION_SERVICE ? payload < f->services.top
+                    : kind == ACTION_PLAIN
+                        ? payload == ACTION_LOCAL || payload == ACTION_INTERNET
+                        : kind == ACTION_PEER && payload != 0;
+
+    if (!is_sound) {
+        return RC_NOT_FOUND;
+    }
+    action_pack(f, action, to);
+    return RC_OK;
+}
+
+enum rc cluster_pack_sound(const struct fib *f, uint32_t cluster, struct buf *to)
+{
+    const char *name;
+
+    if (cluster >= f->cluster_names.top) {
+        return RC_NOT_FOUND;
+    }
+    name = fib_cluster_name(f, cluster);
+    buf_u8(to, (uint8_t)strlen(name));
+    buf_text(to, name);
+    return RC_OK;
+}
+
 static uint32_t route_lookup(const struct fib *f, uint32_t vni, const struct fib_key *k)
 {
     uint64_t slot = slot_find(f, vni, k->is_v6);
@@ -28,7 +64,6 @@ enum rc fib_get(const struct fib *f, enum table_id table, uint32_t vni,
 {
     struct fib_key k;
     struct nc_value nc;
-    const char *name;
     uint64_t slot;
     uint32_t code;
 
@@ -49,13 +84,15 @@ enum rc fib_get(const struct fib *f, enum table_id table, uint32_t vni,
         if (code == ACTION_NONE) {
             return RC_NOT_FOUND;
         }
-        action_pack(f, code, ret_value);
-        return RC_OK;
+        return action_pack_sound(f, code, ret_value);
     case TABLE_VM_NC:
         if (vm_key_parse(key, key_len, &k)) {
             return RC_INVALID;
         }
         if (!vm_lookup(f, vni, &k, &code)) {
+            return RC_NOT_FOUND;
+        }
+        if (!nc_is_sound(f, code)) {
             return RC_NOT_FOUND;
         }
         nc = nc_decode(f, code);
@@ -66,321 +103,60 @@ enum rc fib_get(const struct fib *f, enum table_id table, uint32_t vni,
         if (code == FIB_CLUSTER_NONE) {
             return RC_NOT_FOUND;
         }
-        name = fib_cluster_name(f, code);
-        buf_u8(ret_value, (uint8_t)strlen(name));
-        buf_text(ret_value, name);
-        return RC_OK;
+        return cluster_pack_sound(f, code, ret_value);
     default:
         return RC_INVALID;
     }
 }
 
-/* ---- audit ---- */
+/* ---- one row ---- */
 
-struct audit {
-    const struct fib *f;
-    enum table_id table;
-    uint32_t vni;
-    uint64_t slot; /* routes: of the VNI and family */
-    fib_mismatch_fn *mismatch;
-    void *arg;
-    uint32_t count;
-    struct buf value; /* as read back */
-};
-
-static void report(struct audit *a, const struct row *row)
+static bool holds_vni(const struct fib *f, uint32_t vni, const struct row *row)
 {
-    a->count++;
-    if (a->mismatch) {
-        a->mismatch(a->arg, a->table, a->vni, row ? row->key : NULL,
-                    row ? row->key_len : 0);
-    }
+    uint64_t v4 = slot_find(f, vni, false);
+    uint64_t v6 = slot_find(f, vni, true);
+
+    return row->value_len == 2 && row->value[1] == VNI_HALF_0 && (v4 & SLOT_KNOWN) &&
+           slot_flags(v4) == row->value[0] &&
+           (v6 == 0 || ((v6 & SLOT_KNOWN) && slot_flags(v6) == row->value[0]));
 }
 
-static void audit_row(struct audit *a, const struct row *row)
+static bool holds_vm(const struct fib *f, uint32_t vni, const struct row *row)
 {
-    buf_reset(&a->value);
-    if (fib_get(a->f, a->table, a->vni, row->key, row->key_len, &a->value) ||
-        buf_failed(&a->value) || a->value.len != row->value_len ||
-        memcmp(a->value.data, row->value, row->value_len) != 0) {
-        report(a, row);
-    }
-}
+    struct nc_value want;
+    struct nc_value got;
+    struct fib_key k;
+    uint32_t code;
 
-/* A route whose range is open while sorted rows are walked. */
-struct open_route {
-    struct row row;
-    struct fib_key key;
-};
-
-typedef unsigned __int128 u128;
-
-static u128 addr_of(const struct fib_key *k)
-{
-    return (u128)k->addr.hi << 64 | k->addr.lo;
-}
-
-static u128 last_of(const struct fib_key *k)
-{
-    return k->len >= 128 ? addr_of(k) : addr_of(k) | (~(u128)0 >> k->len);
-}
-
-/* Packs a route's key (entry.h); returns its length. */
-static uint8_t route_key(bool is_v6, u128 addr, unsigned len, uint8_t to[ENTRY_KEY_MAX])
-{
-    unsigned size = is_v6 ? 16 : 4;
-
-    to[0] = is_v6 ? 6 : 4;
-    for (unsigned i = 0; i < size; i++) {
-        to[1 + i] = (uint8_t)(addr >> (120 - 8 * i));
-    }
-    to[1 + size] = (uint8_t)len;
-    return (uint8_t)(size + 2);
-}
-
-/* Where the structure's own answers may change, sorted, and how far they were used. */
-struct boundaries {
-    u128 *at;
-    uint32_t count;
-    uint32_t next;
-};
-
-static int compare_u128(const void *a, const void *b)
-{
-    u128 x = *(const u128 *)a;
-    u128 y = *(const u128 *)b;
-
-    return x < y ? -1 : x > y;
-}
-
-/* Those of [from, to]. */
-static bool boundaries_of(const struct audit *a, u128 from, u128 to,
-                          struct boundaries *ret)
-{
-    uint32_t count = lpm_boundaries(&a->f->lines, a->slot, from, to, NULL);
-
-    *ret = (struct boundaries){ .count = count };
-    if (count == 0) {
-        return true;
-    }
-    ret->at = malloc(count * sizeof *ret->at);
-    if (!ret->at) {
+    if (vm_key_parse(row->key, row->key_len, &k) || nc_parse(row, &want) ||
+        !vm_lookup(f, vni, &k, &code) || !nc_is_sound(f, code)) {
         return false;
     }
-    lpm_boundaries(&a->f->lines, a->slot, from, to, ret->at);
-    qsort(ret->at, count, sizeof *ret->at, compare_u128);
-    return true;
+    got = nc_decode(f, code);
+    return memcmp(&got, &want, sizeof(got)) == 0;
 }
 
-static bool probe(struct audit *a, u128 addr, const struct row *want)
+static bool holds_cluster(const struct fib *f, uint32_t vni, const struct row *row)
 {
-    struct lpm_addr at = { (uint64_t)(addr >> 64), (uint64_t)addr };
-    uint32_t action = a->slot ? lpm_lookup(a->f->lines.base, a->slot, at) : ACTION_NONE;
+    uint32_t cluster = fib_cluster_of(f, vni);
+    const char *name =
+        cluster < f->cluster_names.top ? fib_cluster_name(f, cluster) : "";
 
-    buf_reset(&a->value);
-    if (action != ACTION_NONE) {
-        action_pack(a->f, action, &a->value);
-    }
-    return !buf_failed(&a->value) && a->value.len == (want ? want->value_len : 0) &&
-           (!want || memcmp(a->value.data, want->value, want->value_len) == 0);
+    return row->value_len > 1 && strlen(name) == row->value[0] &&
+           memcmp(name, row->value + 1, row->value[0]) == 0;
 }
 
-/* Every address of [from, to] must resolve to `want` (null: to nothing).  Between two
- * neighbouring boundaries of the structure its answer cannot change, so the ends and
- * the boundaries inside speak for all. */
-static void audit_range(struct audit *a, struct boundaries *b, u128 from, u128 to,
-                        const struct row *want)
+bool fib_holds(const struct fib *f, enum table_id table, uint32_t vni,
+               const struct row *row)
 {
-    bool is_right = probe(a, from, want) && probe(a, to, want);
-
-    while (b->next < b->count && b->at[b->next] <= to) {
-        u128 at = b->at[b->next++];
-
-        is_right = is_right && (at < from || probe(a, at, want));
+    switch (table) {
+    case TABLE_VNI:
+        return holds_vni(f, vni, row);
+    case TABLE_VM_NC:
+        return holds_vm(f, vni, row);
+    case TABLE_VNI_CLUSTER:
+        return holds_cluster(f, vni, row);
+    default:
+        return false;
     }
-    if (!is_right) {
-        report(a, want);
-    }
-}
-
-static struct rows_iter routes_seek(const struct rows *rows, bool is_v6, u128 addr)
-{
-    uint8_t key[ENTRY_KEY_MAX];
-
-    return rows_seek(rows, TABLE_VXLAN_ROUTE, key, route_key(is_v6, addr, 0, key));
-}
-
-/* The next route of the family; false behind the last. */
-static bool routes_next(struct rows_iter *it, bool is_v6, struct open_route *ret)
-{
-    while (rows_next(it, &ret->row)) {
-        if (route_key_parse(ret->row.key, ret->row.key_len, &ret->key) == RC_OK &&
-            ret->key.is_v6 == is_v6) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The last address of a part that begins with the row `it` stands at and has about
- * `max_rows` rows. */
-static u128 part_end(struct rows_iter it, bool is_v6, uint32_t max_rows)
-{
-    struct open_route r;
-    u128 addr = 0;
-
-    for (uint32_t n = 0; routes_next(&it, is_v6, &r); n++) {
-        if (n >= max_rows && addr_of(&r.key) != addr) {
-            return addr_of(&r.key) - 1;
-        }
-        addr = addr_of(&r.key);
-    }
-    return ~(u128)0;
-}
-
-/* The routes that begin before `addr` and cover it, shortest first. */
-static unsigned covers_of(const struct rows *rows, bool is_v6, u128 addr,
-                          struct open_route open[])
-{
-    uint8_t key[ENTRY_KEY_MAX];
-    unsigned depth = 0;
-
-    for (unsigned len = 0; addr != 0 && len <= (is_v6 ? 128 : 32); len++) {
-        u128 base = len == 0 ? 0 : addr >> (128 - len) << (128 - len);
-        uint8_t key_len;
-
-        if (base == addr) {
-            break; /* it and all longer ones begin there */
-        }
-        key_len = route_key(is_v6, base, len, key);
-        if (rows_find(rows, TABLE_VXLAN_ROUTE, key, key_len, &open[depth].row)) {
-            route_key_parse(open[depth].row.key, key_len, &open[depth].key);
-            depth++;
-        }
-    }
-    return depth;
-}
-
-/* Audits [from, to]; the rows that begin there come from `it`. */
-static void audit_addresses(struct audit *a, const struct rows *rows,
-                            struct rows_iter it, bool is_v6, u128 from, u128 to)
-{
-    struct open_route open[130];
-    struct open_route next = { 0 };
-    unsigned depth = covers_of(rows, is_v6, from, open);
-    u128 at = from; /* audited up to here */
-    bool is_done = false;
-    struct boundaries b;
-
-    if (!boundaries_of(a, from, to, &b)) {
-        report(a, NULL); /* without memory nothing can be vouched for */
-        return;
-    }
-    for (;;) {
-        bool has_next = routes_next(&it, is_v6, &next) && addr_of(&next.key) <= to;
-
-        while (depth &&
-               (!has_next || last_of(&open[depth - 1].key) < addr_of(&next.key))) {
-            u128 last = last_of(&open[--depth].key);
-
-            last = last < to ? last : to;
-            if (!is_done && at <= last) {
-                audit_range(a, &b, at, last, &open[depth].row);
-                is_done = last == to;
-                at = last + 1;
-            }
-        }
-        if (!has_next) {
-            break;
-        }
-        if (at < addr_of(&next.key)) {
-            audit_range(a, &b, at, addr_of(&next.key) - 1,
-                        depth ? &open[depth - 1].row : NULL);
-            at = addr_of(&next.key);
-        }
-        open[depth++] = next;
-    }
-    if (!is_done) {
-        audit_range(a, &b, at, to, NULL);
-    }
-    free(b.at);
-}
-
-static void addr_store(u128 addr, uint8_t to[16])
-{
-    for (unsigned i = 0; i < 16; i++) {
-        to[i] = (uint8_t)(addr >> (120 - 8 * i));
-    }
-}
-
-static u128 addr_fetch(const uint8_t from[16])
-{
-    u128 addr = 0;
-
-    for (unsigned i = 0; i < 16; i++) {
-        addr = addr << 8 | from[i];
-    }
-    return addr;
-}
-
-bool fib_audit_routes(const struct fib *f, uint32_t vni, const struct rows *rows,
-                      struct fib_audit_at *at, uint32_t max_rows,
-                      fib_mismatch_fn *mismatch, void *arg)
-{
-    struct audit a = {
-        .f = f, .table = TABLE_VXLAN_ROUTE, .vni = vni, .mismatch = mismatch, .arg = arg
-    };
-    bool is_v6 = at->is_v6;
-    u128 from = addr_fetch(at->addr);
-    struct rows_iter it = routes_seek(rows, is_v6, from);
-    struct rows_iter ahead = it;
-    struct open_route first;
-    u128 to = ~(u128)0;
-
-    a.slot = slot_find(f, vni, is_v6);
-    if (slot_kind(a.slot) != LPM_NONE || routes_next(&ahead, is_v6, &first)) {
-        to = part_end(it, is_v6, max_rows);
-        audit_addresses(&a, rows, it, is_v6, from, to);
-    } /* else there are neither routes nor a structure */
-    at->mismatches += a.count;
-    addr_store(to + 1, at->addr); /* 0 behind the last: the next family's first */
-    at->is_v6 = is_v6 || to == ~(u128)0;
-    buf_fini(&a.value);
-    return !is_v6 || to != ~(u128)0;
-}
-
-static uint32_t audit_all_routes(const struct fib *f, uint32_t vni,
-                                 const struct rows *rows, fib_mismatch_fn *mismatch,
-                                 void *arg)
-{
-    struct fib_audit_at at = { 0 };
-
-    while (fib_audit_routes(f, vni, rows, &at, UINT32_MAX, mismatch, arg)) {
-    }
-    return at.mismatches;
-}
-
-uint32_t fib_audit(const struct fib *f, enum table_id table, uint32_t vni,
-                   const struct rows *rows, fib_mismatch_fn *mismatch, void *arg)
-{
-    struct audit a = {
-        .f = f, .table = table, .vni = vni, .mismatch = mismatch, .arg = arg
-    };
-    struct row_cursor c = row_cursor_of(rows, table);
-
-    if (table == TABLE_VXLAN_ROUTE) {
-        return audit_all_routes(f, vni, rows, mismatch, arg);
-    }
-    while (row_cursor_next(&c)) {
-        audit_row(&a, &c.row);
-    }
-    if (table == TABLE_VNI && !rows && (slot_find(f, vni, false) & SLOT_KNOWN)) {
-        report(&a, NULL);
-    }
-    if (table == TABLE_VNI_CLUSTER && !rows &&
-        fib_cluster_of(f, vni) != FIB_CLUSTER_NONE) {
-        report(&a, NULL);
-    }
-    buf_fini(&a.value);
-    return a.count;
 }

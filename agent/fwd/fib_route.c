@@ -389,6 +389,29 @@ static void route_family(struct fib *f, const struct table_change *c, bool is_v6
     free(refused.reason);
 }
 
+/* What the rows say must be there to be referred to. */
+static enum rc hold_actions(struct fib *f, const struct rows *rows)
+{
+    struct row_cursor row = row_cursor_of(rows, TABLE_VXLAN_ROUTE);
+    uint32_t action;
+    enum rc rc = RC_OK;
+
+    while (rc == RC_OK && row_cursor_next(&row)) {
+        rc = action_find(f, &row.row, &action);
+        rc = rc == RC_NOT_FOUND ? action_acquire(f, &row.row, &action) : rc;
+    }
+    return rc;
+}
+
+enum rc route_rebuild(struct fib *f, const struct table_change *c)
+{
+    const struct refused_keys none = { 0 };
+    enum rc rc = hold_actions(f, c->after);
+
+    rc = rc ? rc : publish(f, c, false, &none, 0);
+    return rc ? rc : publish(f, c, true, &none, 0);
+}
+
 void route_pass(struct fib *f, const struct table_change *c, unsigned families,
                 struct refusal *refused)
 {

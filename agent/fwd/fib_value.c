@@ -106,7 +106,7 @@ enum rc nc_acquire(struct fib *f, const struct nc_value *v, uint32_t *ret_code)
 
 void nc_release(struct fib *f, uint32_t code)
 {
-    if ((code & NC_POOLED_MASK) == NC_POOLED &&
+    if ((code & NC_POOLED_MASK) == NC_POOLED && nc_is_sound(f, code) &&
         pool_release(&f->ncs, code & NC_INDEX_MASK)) {
         retire_add(&f->retire, RETIRED_NC, code & NC_INDEX_MASK, 0);
     }

@@ -126,6 +126,7 @@ static enum rc start_server(struct control *c, struct err *err)
     rc = rc == RC_OK ? control_write_register(c, err) : rc;
     rc = rc == RC_OK ? control_read_register(c, err) : rc;
     rc = rc == RC_OK ? control_probe_register(c, err) : rc;
+    rc = rc == RC_OK ? control_tamper_register(c, err) : rc;
     rc = rc == RC_OK ? rpc_server_listen(c->server, c->config.address, NULL, NULL, err)
                      : rc;
     return rc == RC_OK ? rpc_server_start(c->server, err) : rc;

@@ -30,6 +30,7 @@ struct control_config {
     struct rte_ring *from_workers;
     int wake_fd;               /* eventfd: from_workers is no longer empty */
     struct probe_port *probes; /* worker 0 reads it */
+    bool is_tamperable;        /* for tests: serves Tamper */
     bool use_taps; /* hand BGP, BFD, ICMP to the kernel through a tap per port */
 };
 

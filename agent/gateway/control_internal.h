@@ -1,6 +1,6 @@
 /* control_internal - shared by the files of control: control.c (life, ARP/ND, taps),
  * control_write.c (the one writer), control_read.c (status, counters, read-back),
- * control_probe.c. */
+ * control_probe.c, control_tamper.c (for tests). */
 #pragma once
 
 #include "agent/gateway/control.h"
@@ -57,6 +57,7 @@ enum rc control_read_register(struct control *c, struct err *err);
 enum rc control_probe_register(struct control *c, struct err *err);
 /* Forgets probes under way. */
 void control_probe_fini(struct control *c);
+enum rc control_tamper_register(struct control *c, struct err *err);
 
 void control_fill_status(const struct control *c, Xgw__Gateway__V1__Status *status,
                          uint64_t entries[TABLE_COUNT], uint64_t capacity[TABLE_COUNT]);

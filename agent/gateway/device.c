@@ -1,4 +1,4 @@
-#include "agent/gateway/device.h"
+#include "agent/gateway/device_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +34,8 @@ void device_fini(struct device *d)
     steer_free(d->steer);
     fib_free(d->fib);
     table_set_free(d->records);
+    table_set_free(d->kept[0]);
+    table_set_free(d->kept[1]);
     memset(d, 0, sizeof(*d));
 }
 
@@ -58,7 +60,7 @@ void refusals_fini(struct refusals *r)
     memset(r, 0, sizeof(*r));
 }
 
-static struct exception *refusals_add(struct refusals *r)
+struct exception *refusals_add(struct refusals *r)
 {
     if (r->count == r->cap) {
         uint32_t cap = r->cap ? r->cap * 2 : 16;
@@ -140,10 +142,53 @@ static enum rc revert(struct device *d, const struct fib_exceptions *exceptions,
     return rc;
 }
 
+/* Whether the structures say of the row what the records say. */
+static bool is_sound(const struct device *d, enum table_id table, uint32_t vni,
+                     const struct row *key)
+{
+    struct rows *rows = table_set_rows(d->records, vni, table);
+    struct buf value = BUF_INIT;
+    struct row record;
+    bool is_gone;
+
+    if (table == TABLE_VXLAN_ROUTE) {
+        return fib_audit(d->fib, table, vni, rows, NULL, NULL) == 0;
+    }
+    if (rows && rows_find(rows, table, key->key, key->key_len, &record)) {
+        return fib_holds(d->fib, table, vni, &record);
+    }
+    is_gone = fib_get(d->fib, table, vni, key->key, key->key_len, &value) != RC_OK;
+    buf_fini(&value);
+    return is_gone;
+}
+
+/* Rows that changed nothing in the records: the structures follow all the same. */
+static enum rc repair_rows(struct device *d, const struct device_write *w,
+                           struct err *err)
+{
+    struct batch_reader r = batch_reader_of(w->ops, w->len);
+    struct batch_run run;
+    enum rc rc = RC_OK;
+
+    while (rc == RC_OK && batch_next(&r, &run)) {
+        struct run_reader it = run_reader_of(&run);
+        enum table_id table = (enum table_id)run.table;
+        struct row row;
+
+        while (rc == RC_OK && run_next(&it, &row) &&
+               !is_sound(d, table, run.vni, &row)) {
+            rc = fib_repair(d->fib, table, run.vni, row.key, row.key_len,
+                            table_set_rows(d->records, run.vni, table));
+        }
+    }
+    return rc ? err_set(err, rc, "structures: no memory to repair them") : RC_OK;
+}
+
 static enum rc write_rows(struct device *d, const struct device_write *w,
                           struct refusals *ret, struct err *err)
 {
     struct change_list changes = { 0 };
+    struct rows_change total = { 0 };
     struct fib_exceptions exceptions = { 0 };
     uint32_t count;
     uint32_t index;
@@ -159,11 +204,17 @@ static enum rc write_rows(struct device *d, const struct device_write *w,
     }
     rc = check_tables(d, w, err);
     if (rc == RC_OK) {
-        rc = table_set_apply(d->records, w->ops, w->len, &changes, NULL, err);
+        rc = table_set_apply(d->records, w->ops, w->len, &changes, &total, err);
     }
     if (rc == RC_OK && fib_apply(d->fib, &changes, &exceptions) != RC_OK) {
         report(&exceptions, ret);
         rc = revert(d, &exceptions, &changes, err);
+    }
+    if (rc == RC_OK && total.unchanged > 0) {
+        rc = repair_rows(d, w, err);
+    }
+    if (rc == RC_OK && (d->kept[0] || d->kept[1])) {
+        rc = tamper_after_write(d, &changes, err);
     }
     fib_exceptions_fini(&exceptions);
     change_list_fini(&changes);
@@ -270,186 +321,4 @@ enum rc device_configure(struct device *d, uint64_t term, const uint8_t *packed,
     rc = rc ? rc : configure(d, config, bind, arg, ret_old, err);
     free(config);
     return rc;
-}
-
-/* ---- read-back ---- */
-
-void device_reading_init(struct device_reading *r, uint8_t table, uint32_t vni)
-{
-    memset(r, 0, sizeof(*r));
-    r->table = table;
-    r->vni = vni;
-}
-
-void device_reading_fini(struct device_reading *r)
-{
-    refusals_fini(&r->wrong);
-}
-
-static int compare_keys(const void *a, const void *b)
-{
-    const struct exception *x = a;
-    const struct exception *y = b;
-    struct row row_x = { .key = x->key, .key_len = x->key_len };
-    struct row row_y = { .key = y->key, .key_len = y->key_len };
-
-    return row_compare(&row_x, &row_y);
-}
-
-static void on_mismatch(void *arg, enum table_id table, uint32_t vni,
-                        const uint8_t *key, uint8_t key_len)
-{
-    struct refusals *list = arg;
-    struct exception *e;
-
-    (void)table;
-    (void)vni;
-    if (key_len == 0) {
-        return; /* addresses that no row covers: there is no row to tell of */
-    }
-    e = refusals_add(list);
-    if (!e) {
-        list->unlisted++;
-        return;
-    }
-    memset(e, 0, sizeof(*e));
-    e->key_len = key_len;
-    memcpy(e->key, key, key_len);
-}
-
-/* Without memory to list what is wrong, nothing can be vouched for. */
-static bool is_wrong(const struct refusals *list, const struct row *row)
-{
-    struct exception e = { .key_len = row->key_len };
-
-    if (list->count == 0 || list->unlisted > 0) {
-        return list->unlisted > 0;
-    }
-    memcpy(e.key, row->key, row->key_len);
-    return bsearch(&e, list->at, list->count, sizeof(e), compare_keys) != NULL;
-}
-
-static bool equals(const struct row *row, const struct buf *value)
-{
-    return value->len == row->value_len &&
-           memcmp(value->data, row->value, row->value_len) == 0;
-}
-
-/* Tells of one row what packets get. */
-static void tell_row(const struct device *d, const struct device_reading *r,
-                     const struct row *record, struct batch_writer *to)
-{
-    enum table_id table = (enum table_id)r->at_table;
-    bool is_route = table == TABLE_VXLAN_ROUTE;
-    struct buf value = BUF_INIT;
-    struct row row = *record;
-
-    if (is_route && !is_wrong(&r->wrong, record)) {
-        batch_add_row(to, BATCH_PUT, table, r->at_vni, record);
-        return;
-    }
-    if (fib_get(d->fib, table, r->at_vni, row.key, row.key_len, &value) == RC_OK &&
-        !buf_failed(&value) && !(is_route && equals(record, &value))) {
-        row.value = value.data;
-        row.value_len = (uint8_t)value.len;
-        batch_add_row(to, BATCH_PUT, table, r->at_vni, &row);
-    }
-    buf_fini(&value);
-}
-
-/* Spends up to `budget` rows on the (VNI, table) that the reading is at; gives what is
- * left.  Through when r->key_len is 0 afterwards and something is left. */
-static uint32_t tell_rows(const struct device *d, struct device_reading *r,
-                          const struct rows *rows, uint32_t budget, size_t max_bytes,
-                          struct batch_writer *to)
-{
-    struct rows_iter it =
-        rows_seek(rows, (enum table_id)r->at_table, r->key, r->key_len);
-    struct row row;
-
-    r->key_len = 0;
-    while (rows_next(&it, &row)) {
-        if (budget <= 1 || batch_writer_bytes(to) >= max_bytes) {
-            r->key_len = row.key_len;
-            memcpy(r->key, row.key, row.key_len);
-            return 0;
-        }
-        tell_row(d, r, &row, to);
-        budget--;
-    }
-    return budget;
-}
-
-/* The next part of the audit that routes pass before they are told. */
-static uint32_t audit_part(const struct device *d, struct device_reading *r,
-                           const struct rows *rows, uint32_t budget)
-{
-    uint32_t before = rows_count(rows);
-
-    r->is_audited = !fib_audit_routes(d->fib, r->at_vni, rows, &r->audit_at, budget,
-                                      on_mismatch, &r->wrong);
-    if (r->is_audited && r->wrong.count > 0) {
-        qsort(r->wrong.at, r->wrong.count, sizeof(*r->wrong.at), compare_keys);
-    }
-    return before < budget ? budget - before : 0;
-}
-
-/* Moves on to the next table or VNI; false behind the last. */
-static bool move_on(const struct device *d, struct device_reading *r, uint32_t mask)
-{
-    r->is_audited = false;
-    memset(&r->audit_at, 0, sizeof(r->audit_at));
-    refusals_fini(&r->wrong);
-    r->key_len = 0;
-    while (++r->at_table < TABLE_COUNT) {
-        if (mask & 1u << r->at_table) {
-            return true;
-        }
-    }
-    r->at_table = 0;
-    r->at_vni = r->vni || r->at_vni == VNI_MAX
-                    ? 0
-                    : table_set_next(d->records, r->at_vni + 1, mask);
-    return r->at_vni != 0;
-}
-
-/* A VNI costs one row of work even where it has none. */
-static uint32_t spend(uint32_t budget)
-{
-    return budget > 0 ? budget - 1 : 0;
-}
-
-bool device_read(const struct device *d, struct device_reading *r, uint32_t max_rows,
-                 size_t max_bytes, struct batch_writer *to)
-{
-    uint32_t mask = r->table ? 1u << r->table : d->table_mask;
-    uint32_t budget = max_rows + 1;
-
-    if (!r->has_begun) {
-        r->has_begun = true;
-        r->at_vni = r->vni ? r->vni : table_set_next(d->records, VNI_MIN, mask);
-    }
-    while (r->at_vni != 0) {
-        enum table_id table = (enum table_id)r->at_table;
-        const struct rows *rows = table_set_rows(d->records, r->at_vni, table);
-
-        if (budget <= 1 || batch_writer_bytes(to) >= max_bytes) {
-            return true;
-        }
-        if (rows && (mask & 1u << table)) {
-            if (table == TABLE_VXLAN_ROUTE && !r->is_audited) {
-                budget = audit_part(d, r, rows, budget);
-                continue;
-            }
-            budget = tell_rows(d, r, rows, budget, max_bytes, to);
-            if (r->key_len > 0) {
-                return true;
-            }
-        }
-        budget = spend(budget);
-        if (!move_on(d, r, mask)) {
-            return false;
-        }
-    }
-    return false;
 }

@@ -37,6 +37,7 @@ struct device {
     uint64_t config_digest;           /* 0: none yet */
     _Atomic(struct fwd_config *) fwd; /* null before the first configuration */
     atomic_bool is_ready;
+    struct table_set *kept[2]; /* for tests: rows whose delete gets lost; null: none */
 };
 
 /* `boot_id` comes from the caller, who has the random source. */
@@ -69,7 +70,9 @@ struct device_write {
  * device rows; RC_RANGE: more than BATCH_MAX_BYTES; RC_NO_MEMORY: nothing was
  * applied.  With RC_OK, rows that found no place
  * are in `*ret` (appended) and everything else is applied; `applied` and `ready` move
- * last.  A device without a configuration does not become ready: RC_CONFLICT. */
+ * last.  A row that the records hold already, or a delete of what they do not hold,
+ * makes the structures say so too, whatever they said.  A device without a
+ * configuration does not become ready: RC_CONFLICT. */
 enum rc device_write(struct device *d, const struct device_write *w,
                      struct refusals *ret, struct err *err);
 
@@ -91,30 +94,65 @@ enum rc device_configure(struct device *d, uint64_t term, const uint8_t *packed,
                          size_t len, device_bind_fn *bind, void *arg,
                          struct device_old *ret_old, struct err *err);
 
+/* A row that packets get, though no record says so. */
+struct found_row {
+    uint8_t key_len;
+    uint8_t value_len;
+    uint8_t key[ENTRY_KEY_MAX];
+    uint8_t value[ENTRY_VALUE_MAX];
+};
+
 /* A read-back on its way: of one table or all (0), of one VNI or all (0). */
 struct device_reading {
     uint8_t table;
     uint32_t vni;
 
-    /* where it is */
+    /* where it is: first along the records, then along the structures' slots */
     bool has_begun;
-    uint32_t at_vni; /* 0: through */
+    uint32_t at_vni; /* 0: through with the records */
     uint8_t at_table;
     bool is_audited;              /* the routes of (at_vni, at_table) */
     struct fib_audit_at audit_at; /* how far, if not */
-    struct refusals wrong;        /* rows whose structures say otherwise; by key */
-    uint8_t key_len;              /* goes on at this key */
+    struct refusals wrong;        /* routes whose structures say otherwise; by key */
+    struct found_row *found;      /* … and what they say */
+    uint32_t found_count, found_cap;
+    bool is_memory_out; /* to list those: none of this VNI's is vouched for */
+    uint8_t key_len;    /* goes on at this key */
     uint8_t key[ENTRY_KEY_MAX];
+
+    enum reading_step { READ_RECORDS, READ_COUNT, READ_SLOTS, READ_DONE } step;
+    struct fib_walk_at walk;
+    uint64_t expected; /* slots, by the records that were read */
+    uint64_t counted;
+    bool is_odd;     /* the two differ somewhere: all slots have to be looked at */
+    uint64_t writes; /* of the device when it began */
 };
 void device_reading_init(struct device_reading *r, uint8_t table, uint32_t vni);
 void device_reading_fini(struct device_reading *r);
 
-/* Goes on with a read-back: appends PUT runs of what the packet path's structures hold,
- * in (VNI, table, key) order, until some `max_bytes` lie in `to` or `max_rows` rows of
- * work are done (a call may append nothing: routes are audited before they are told).
- * True: there is more.  A row whose structures resolve to something else is told with
- * that value, or left out where they hold none; so is a route that only some of its
- * addresses contradict.  Writes may come between the calls: each row is then told as it
- * was at some moment in between. */
+/* Goes on with a read-back: appends PUT runs of what packets get, until some
+ * `max_bytes` lie in `to` or `max_rows` rows of work are done (a call may append
+ * nothing).  True: there is more.  Writes may come between the calls: each row is then
+ * told as it was at some moment in between.
+ *
+ * Rows that records and structures agree on come in (VNI, table, key) order.  A row
+ * that packets get and its record does not say (another value, no record, two copies in
+ * the structure) is told as packets get it, and behind it is a DELETE of its key: who
+ * expects just that value must know that it is not sound.  A row that packets do not
+ * get, or not for all addresses of a route, is left out. */
 bool device_read(const struct device *d, struct device_reading *r, uint32_t max_rows,
                  size_t max_bytes, struct batch_writer *to);
+
+/* ---- for tests ---- */
+
+enum tamper_place { TAMPER_RECORDS = 1, TAMPER_STRUCTURES = 2 };
+/* Does to one of the two what a fault does: the rows of `ops` are put or deleted there
+ * alone, unseen by the writer.  With `keeps`, nothing happens now, but the next delete
+ * of these rows does not reach that place. */
+struct device_tamper {
+    enum tamper_place place;
+    bool keeps;
+    const uint8_t *ops; /* PUT and DELETE runs */
+    size_t len;
+};
+enum rc device_tamper(struct device *d, const struct device_tamper *t, struct err *err);

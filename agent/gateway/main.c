@@ -170,6 +170,7 @@ static enum rc start_control(struct gateway *g, struct err *err)
         .wake_fd = g->wake_fd,
         .probes = &g->probes,
         .use_taps = g->options.taps,
+        .is_tamperable = g->options.tamper,
     };
 
     return control_new(&config, &g->control, err);

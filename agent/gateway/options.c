@@ -58,6 +58,9 @@ static const struct config_key keys[] = {
     { CONFIG_U32(struct options, max_vnis), .name = "max-vnis", .min = 1,
       .max = 1u << 24, .unit = "entries", .def = "1048576",
       .what = "Most VNIs; of a load balancer, most rows of vni_cluster." },
+    { CONFIG_BOOL(struct options, tamper), .name = "tamper", .def = "false",
+      .what = "For tests only: whoever reaches the control socket may corrupt the "
+              "tables of --pipeline x86 and lb (the call Tamper)." },
     { CONFIG_ENUM(struct options, log_level), .name = "log-level",
       .choices = log_level_names, .def = "info", .reloadable = true,
       .what = "Least level that is logged." },

@@ -17,6 +17,7 @@ struct options {
     char cores[64];
     bool busy_poll;
     bool taps;
+    bool tamper;
     bool wait_ready;
     uint32_t icmp_rate;
     uint32_t hugepages;

@@ -63,7 +63,7 @@ void session_free(struct session *s)
     exceptions_fini(s);
     table_set_free(s->believed);
     table_set_free(s->reading);
-    table_set_free(s->audit.found);
+    audit_drop(s);
     blob_unref(s->device_config);
     free(s->gather);
     free(s);

@@ -26,6 +26,7 @@ struct session_config {
     uint32_t redial_max_ms;    /* … up to this */
     uint32_t write_timeout_ms; /* then its rows are exceptions, reason unknown */
     uint32_t writes_in_flight; /* to the device at once */
+    bool reads_alone;          /* the device writes nothing while it is read back */
     uint32_t controller_count; /* addresses the shell knows, dialled in turn */
 };
 

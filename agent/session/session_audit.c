@@ -1,4 +1,14 @@
+/*
+ * session_audit: reading back for the controller.
+ *
+ * What was found becomes what is believed, so that QUERY and ROWS are answered from it
+ * and a BATCH is compared with it.  Of one VNI, nothing is written until the end.  Of
+ * all, changes go on: they are gathered, and at the end their keys are taken from
+ * believed as it is then.
+ */
 #include "agent/session/session_impl.h"
+
+#include <string.h>
 
 #include "proto/base/log.h"
 
@@ -7,17 +17,45 @@ bool audit_is_under_way(const struct session *s)
     return s->audit.read_id != 0;
 }
 
+bool audit_holds(const struct session *s)
+{
+    return audit_is_under_way(s) && (s->audit.vni != 0 || s->config.reads_alone);
+}
+
 void audit_drop(struct session *s)
 {
     table_set_free(s->audit.found);
     s->audit.found = NULL;
+    change_list_fini(&s->audit.touched);
     s->audit.read_id = 0;
+}
+
+static void answer(struct session *s, uint64_t audit_id, enum rc rc, uint32_t vni)
+{
+    struct tree_node node = { .depth = vni ? TREE_DEPTH : 0, .vni = vni };
+    struct session_out *out = session_out_add(s, SESSION_SEND);
+
+    if (!out) {
+        return;
+    }
+    out->send.kind = AGENT_AUDIT;
+    out->send.audit.audit_id = audit_id;
+    out->send.audit.rc = rc;
+    for (unsigned t = 0; rc == RC_OK && t < TABLE_COUNT; t++) {
+        out->send.audit.found[t] =
+            table_set_digest(s->believed, (enum table_id)t, node);
+    }
 }
 
 void audit_begin(struct session *s, const struct ctl_audit *a)
 {
-    struct session_out *out = session_out_add(s, SESSION_READ);
+    struct session_out *out;
 
+    if (audit_is_under_way(s)) {
+        answer(s, a->audit_id, RC_CONFLICT, a->vni); /* one at a time: ask again */
+        return;
+    }
+    out = session_out_add(s, SESSION_READ);
     s->audit.found = table_set_new();
     if (!out || !s->audit.found) {
         s->is_out_of_memory = true;
@@ -27,7 +65,105 @@ void audit_begin(struct session *s, const struct ctl_audit *a)
     out->read.vni = a->vni;
     s->audit.read_id = out->read.id;
     s->audit.audit_id = a->audit_id;
-    s->audit.deadline_ms = s->now_ms + s->config.write_timeout_ms;
+    s->audit.vni = a->vni;
+    s->audit.deadline_ms =
+        s->now_ms + (a->vni ? s->config.write_timeout_ms : AUDIT_ALL_MS);
+}
+
+void audit_touch(struct session *s, const struct change_list *changes)
+{
+    if (!audit_is_under_way(s)) {
+        return;
+    }
+    for (uint32_t i = 0; i < changes->count; i++) {
+        struct table_change c = changes->at[i];
+
+        rows_ref(c.before);
+        rows_ref(c.after);
+        if (!change_list_push(&s->audit.touched, &c)) {
+            rows_unref(c.before);
+            rows_unref(c.after);
+            audit_end(s, RC_NO_MEMORY);
+            return;
+        }
+    }
+}
+
+static bool find(const struct table_set *set, uint8_t table, uint32_t vni,
+                 const struct row *key, struct row *ret)
+{
+    const struct rows *rows = table_set_rows(set, vni, (enum table_id)table);
+
+    return rows && rows_find(rows, (enum table_id)table, key->key, key->key_len, ret);
+}
+
+/* Applies what the writer holds to `found`. */
+static enum rc apply(struct session *s, struct batch_writer *w)
+{
+    struct blob *ops = batch_writer_finish(w);
+    enum rc rc =
+        ops ? table_set_apply(s->audit.found, ops->data, ops->len, NULL, NULL, NULL)
+            : RC_NO_MEMORY;
+
+    blob_unref(ops);
+    return rc;
+}
+
+/* ---- rows that are read ---- */
+
+/* Rows that are not sound (driver.h): what the device was told to hold does not stand
+ * there as it should, so it counts as missing. */
+static enum rc take_unsound(struct session *s, const struct batch_run *run)
+{
+    struct run_reader it = run_reader_of(run);
+    struct batch_writer w;
+    struct row key;
+    enum rc rc;
+
+    batch_writer_init(&w);
+    while (run_next(&it, &key)) {
+        struct row found;
+        struct row believed;
+
+        if (find(s->audit.found, run->table, run->vni, &key, &found) &&
+            find(s->believed, run->table, run->vni, &key, &believed) &&
+            found.value_len == believed.value_len &&
+            memcmp(found.value, believed.value, found.value_len) == 0) {
+            batch_add_row(&w, BATCH_DELETE, (enum table_id)run->table, run->vni, &key);
+        }
+    }
+    rc = apply(s, &w);
+    batch_writer_fini(&w);
+    return rc;
+}
+
+static bool has_unsound(const uint8_t *batch, size_t len)
+{
+    struct batch_reader r = batch_reader_of(batch, len);
+    struct batch_run run;
+
+    while (batch_next(&r, &run)) {
+        if (run.op == BATCH_DELETE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum rc take_runs(struct session *s, const uint8_t *batch, size_t len)
+{
+    struct batch_reader r = batch_reader_of(batch, len);
+    struct batch_run run;
+    enum rc rc = RC_OK;
+
+    while (rc == RC_OK && batch_next(&r, &run)) {
+        rc = run.op == BATCH_DELETE
+                 ? take_unsound(s, &run)
+                 : table_set_apply(s->audit.found, run.rows - BATCH_RUN_HEADER,
+                                   run.bytes + (size_t)BATCH_RUN_HEADER, NULL, NULL,
+                                   NULL);
+    }
+    return rc;
 }
 
 void audit_rows(struct session *s, const uint8_t *batch, size_t len)
@@ -37,7 +173,11 @@ void audit_rows(struct session *s, const uint8_t *batch, size_t len)
     struct err err = { 0 };
     enum rc rc = batch_check(batch, len, false, &count, &index, &err);
 
-    rc = rc ? rc : table_set_apply(s->audit.found, batch, len, NULL, NULL, &err);
+    if (rc == RC_OK) {
+        rc = has_unsound(batch, len)
+                 ? take_runs(s, batch, len)
+                 : table_set_apply(s->audit.found, batch, len, NULL, NULL, &err);
+    }
     if (rc != RC_OK) {
         session_log(s, LOG_ERROR, "audit's read-back damaged", "entry=%u cause=\"%s\"",
                     index, err.msg);
@@ -45,22 +185,87 @@ void audit_rows(struct session *s, const uint8_t *batch, size_t len)
     }
 }
 
-void audit_end(struct session *s, enum rc rc)
-{
-    struct session_out *out = session_out_add(s, SESSION_SEND);
-    struct agent_audit *a;
+/* ---- the end ---- */
 
-    if (out) {
-        out->send.kind = AGENT_AUDIT;
-        a = &out->send.audit;
-        a->audit_id = s->audit.audit_id;
-        a->rc = rc;
-        for (unsigned t = 0; rc == RC_OK && t < TABLE_COUNT; t++) {
-            a->found[t] = table_set_digest(s->audit.found, (enum table_id)t,
-                                           (struct tree_node){ 0 });
+/* The rows of `change` as they are believed now. */
+static void add_believed(struct session *s, const struct table_change *change,
+                         struct batch_writer *to)
+{
+    static const struct bucket whole = { 0 };
+    enum table_id table = (enum table_id)change->table;
+    struct batch_writer w;
+    struct blob *steps;
+    struct batch_reader r;
+    struct batch_run run;
+
+    batch_writer_init(&w);
+    rows_diff(change->before, change->after, table, change->vni, whole, &w);
+    steps = batch_writer_finish(&w);
+    r = batch_reader_of(steps ? steps->data : NULL, steps ? steps->len : 0);
+    while (batch_next(&r, &run)) {
+        struct run_reader it = run_reader_of(&run);
+        struct row row;
+        struct row now;
+
+        while (run_next(&it, &row)) {
+            struct row key = { .key = row.key, .key_len = row.key_len };
+            bool is_there = find(s->believed, change->table, change->vni, &key, &now);
+
+            batch_add_row(to, is_there ? BATCH_PUT : BATCH_DELETE, table, change->vni,
+                          is_there ? &now : &key);
         }
     }
+    s->is_out_of_memory |= !steps;
+    blob_unref(steps);
+    batch_writer_fini(&w);
+}
+
+static enum rc believe_all(struct session *s)
+{
+    struct batch_writer w;
+    enum rc rc;
+
+    batch_writer_init(&w);
+    for (uint32_t i = 0; i < s->audit.touched.count; i++) {
+        add_believed(s, &s->audit.touched.at[i], &w);
+    }
+    rc = apply(s, &w);
+    batch_writer_fini(&w);
+    if (rc == RC_OK) {
+        struct table_set *was = s->believed;
+
+        s->believed = s->audit.found;
+        s->audit.found = was;
+    }
+    return rc;
+}
+
+static enum rc believe_vni(struct session *s)
+{
+    enum rc rc = RC_OK;
+
+    for (unsigned t = 0; rc == RC_OK && t < TABLE_COUNT; t++) {
+        struct rows *rows =
+            rows_ref(table_set_rows(s->audit.found, s->audit.vni, (enum table_id)t));
+
+        rc = table_set_put(s->believed, s->audit.vni, (enum table_id)t, rows);
+        if (rc != RC_OK) {
+            rows_unref(rows);
+        }
+    }
+    return rc;
+}
+
+void audit_end(struct session *s, enum rc rc)
+{
+    uint64_t id = s->audit.audit_id;
+    uint32_t vni = s->audit.vni;
+
+    if (rc == RC_OK) {
+        rc = vni ? believe_vni(s) : believe_all(s);
+    }
     audit_drop(s);
+    answer(s, id, rc, vni);
 }
 
 void audit_tick(struct session *s)

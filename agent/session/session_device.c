@@ -170,7 +170,7 @@ static void send_config(struct session *s)
 
 void device_pump(struct session *s)
 {
-    if (!s->is_device_up || !s->is_believed_valid || audit_is_under_way(s)) {
+    if (!s->is_device_up || !s->is_believed_valid || audit_holds(s)) {
         return;
     }
     if (s->is_assigned && !s->awaits_assign) {

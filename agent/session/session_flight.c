@@ -203,6 +203,7 @@ static enum rc add_writes(struct session *s, struct blob *ops, bool any_order,
     } else {
         rc = add_differences(s, &changes, ret_last);
     }
+    audit_touch(s, &changes);
     if (rc == RC_OK && *ret_last) {
         (*ret_last)->changes = changes;
     } else {

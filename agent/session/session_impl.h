@@ -4,7 +4,7 @@
  *   session.c            stepping, and the link: dialling, HELLO, beats
  *   session_msg.c        what the controller says, and the answers to it
  *   session_device.c     the device: up, down, reading back, configuration
- *   session_audit.c      reading one VNI back for the controller
+ *   session_audit.c      reading back for the controller
  *   session_counters.c   counters of VNIs for the controller
  *   session_flight.c     batches turned into writes on their way
  *   session_answer.c     what came of those writes
@@ -127,13 +127,14 @@ struct session {
         uint64_t probe_id;
         uint64_t deadline_ms;
     } probes[PROBES_MAX];
-    /* A read-back of one VNI that the controller asked for; nothing is written until it
-     * ends.  Id 0: none. */
+    /* A read-back that the controller asked for, of one VNI or (0) all.  Id 0: none. */
     struct {
         uint64_t read_id;
         uint64_t audit_id;
+        uint32_t vni;
         uint64_t deadline_ms;
         struct table_set *found;
+        struct change_list touched; /* what was written meanwhile */
     } audit;
 
     struct blob *device_config; /* as assigned; null = none */
@@ -218,8 +219,15 @@ uint64_t probes_wake(const struct session *s);
 
 /* ---- session_audit.c ---- */
 
+#define AUDIT_ALL_MS 120000 /* a read-back of all may take as long */
+
 bool audit_is_under_way(const struct session *s);
+/* Nothing is written until the audit's end: of one VNI, and where the device does one
+ * thing at a time. */
+bool audit_holds(const struct session *s);
 void audit_begin(struct session *s, const struct ctl_audit *a);
+/* Believed changed; RC_NO_MEMORY: the audit is over. */
+void audit_touch(struct session *s, const struct change_list *changes);
 void audit_rows(struct session *s, const uint8_t *batch, size_t len);
 /* Answers the controller; RC_OK: with what was found. */
 void audit_end(struct session *s, enum rc rc);

@@ -86,6 +86,15 @@ static bool is_query_sound(struct session *s, const struct ctl_query *q)
     return true;
 }
 
+static bool is_rows_sound(struct session *s, const struct ctl_rows *r)
+{
+    if (!query_item_is_valid(&r->of) || r->of.node.depth != TREE_DEPTH) {
+        session_refuse(s, "rows of no bucket");
+        return false;
+    }
+    return true;
+}
+
 static void enqueue(struct session *s, const struct ctl_msg *m)
 {
     struct inbox_item *i;
@@ -94,7 +103,8 @@ static void enqueue(struct session *s, const struct ctl_msg *m)
         return; /* of a conversation that is over */
     }
     if ((m->kind == CTL_BATCH && !is_batch_sound(s, &m->batch)) ||
-        (m->kind == CTL_QUERY && !is_query_sound(s, &m->query))) {
+        (m->kind == CTL_QUERY && !is_query_sound(s, &m->query)) ||
+        (m->kind == CTL_ROWS && !is_rows_sound(s, &m->rows))) {
         return;
     }
     if (s->inbox_count >= INBOX_MAX) {
@@ -127,6 +137,7 @@ void session_take_message(struct session *s, const struct ctl_msg *m)
     case CTL_QUERY:
     case CTL_BATCH:
     case CTL_AUDIT:
+    case CTL_ROWS:
         enqueue(s, m);
         break;
     case CTL_COUNTERS:
@@ -207,9 +218,41 @@ static void answer_query(struct session *s, const struct ctl_query *q)
     out->send.digests = (struct agent_digests){ q->query_id, items, q->item_count };
 }
 
+static void answer_rows(struct session *s, const struct ctl_rows *r)
+{
+    enum table_id table = (enum table_id)r->of.table;
+    struct session_out *out = session_out_add(s, SESSION_SEND);
+    struct buf rows = BUF_INIT;
+    struct batch_writer w;
+    struct agent_rows *a;
+    uint32_t count;
+
+    if (!out) {
+        return;
+    }
+    out->send.kind = AGENT_ROWS;
+    a = &out->send.rows;
+    a->ask_id = r->ask_id;
+    batch_writer_init(&w);
+    count = rows_bucket_pack(table_set_rows(s->believed, r->of.node.vni, table), table,
+                             r->of.bucket, &rows);
+    if (rows.len > BATCH_SEND_BYTES) {
+        a->rc = RC_RANGE;
+    } else if (count > 0 && !buf_failed(&rows)) {
+        batch_add_rows(&w, BATCH_PUT, table, r->of.node.vni, NULL, rows.data,
+                       (uint32_t)rows.len, count);
+        a->rows = batch_writer_finish(&w);
+    }
+    if (buf_failed(&rows) || (count > 0 && !a->rows && a->rc == RC_OK)) {
+        a->rc = RC_NO_MEMORY;
+    }
+    batch_writer_fini(&w);
+    buf_fini(&rows);
+}
+
 void session_work_inbox(struct session *s)
 {
-    while (s->inbox && device_has_room(s) && !audit_is_under_way(s)) {
+    while (s->inbox && device_has_room(s) && !audit_holds(s)) {
         struct inbox_item *i = s->inbox;
 
         if (i->msg.kind != CTL_BATCH && !device_is_quiet(s)) {
@@ -224,6 +267,8 @@ void session_work_inbox(struct session *s)
             answer_query(s, &i->msg.query);
         } else if (i->msg.kind == CTL_AUDIT) {
             audit_begin(s, &i->msg.audit);
+        } else if (i->msg.kind == CTL_ROWS) {
+            answer_rows(s, &i->msg.rows);
         } else if (device_take_batch(s, &i->msg.batch) != RC_OK) {
             s->is_out_of_memory = true;
             device_read_again(s); /* clears the inbox */

@@ -28,6 +28,10 @@ void agent_msg_fini(struct agent_msg *m)
         blob_unref(m->probe.result.frame);
         m->probe.result.frame = NULL;
         break;
+    case AGENT_ROWS:
+        blob_unref(m->rows.rows);
+        m->rows.rows = NULL;
+        break;
     case AGENT_HELLO:
     case AGENT_BEAT:
     case AGENT_AUDIT:
@@ -54,6 +58,7 @@ void ctl_msg_fini(struct ctl_msg *m)
     case CTL_REDIRECT:
     case CTL_AUDIT:
     case CTL_COUNTERS:
+    case CTL_ROWS:
         break;
     }
 }

@@ -46,7 +46,8 @@ enum agent_msg_kind {
     AGENT_TELEMETRY = 7,
     AGENT_AUDIT = 20,    /* answers AUDIT */
     AGENT_COUNTERS = 24, /* answers COUNTERS */
-    AGENT_PROBE = 28     /* answers PROBE */
+    AGENT_PROBE = 28,    /* answers PROBE */
+    AGENT_ROWS = 40      /* answers ROWS */
 };
 
 struct agent_hello {
@@ -127,11 +128,19 @@ struct agent_beat {
     } totals;
 };
 
-/* What a read-back of the device's tables says of one VNI. */
+/* What a read-back of the device's tables says of one VNI or of all.  By then it is
+ * what QUERY and ROWS are answered from. */
 struct agent_audit {
     uint64_t audit_id;
     enum rc rc; /* RC_OK, or why there is nothing to say */
     struct digest found[TABLE_COUNT];
+};
+
+/* What the device holds in one bucket; describes it as DIGESTS does. */
+struct agent_rows {
+    uint64_t ask_id;
+    enum rc rc;        /* RC_OK, or why there are none; RC_RANGE: too many */
+    struct blob *rows; /* a batch of PUT runs; null: none */
 };
 
 #define COUNTERS_MAX 1024 /* VNIs of one answer */
@@ -192,6 +201,7 @@ struct agent_msg {
         struct telemetry *telemetry;
         struct agent_counters counters;
         struct agent_probe probe;
+        struct agent_rows rows;
     };
 };
 
@@ -202,7 +212,8 @@ enum ctl_msg_kind {
     CTL_REDIRECT = 4,
     CTL_AUDIT = 20,
     CTL_COUNTERS = 24,
-    CTL_PROBE = 28
+    CTL_PROBE = 28,
+    CTL_ROWS = 40
 };
 
 struct ctl_assign {
@@ -227,10 +238,18 @@ struct ctl_batch {
     struct blob *ops;  /* a batch (REPLACE allowed); null or empty is fine */
 };
 
-/* Read the VNI's rows back from the device, behind every BATCH that was sent before. */
+/* Read rows back from the device, behind every BATCH that was sent before.  Of one VNI:
+ * no BATCH behind it is begun before the answer.  Of all: changes go on meanwhile, and
+ * rows that these touch are taken as they were written. */
 struct ctl_audit {
     uint64_t audit_id;
-    uint32_t vni;
+    uint32_t vni; /* 0: all */
+};
+
+/* Tell the rows of a bucket (node.depth 4), behind every BATCH that was sent before. */
+struct ctl_rows {
+    uint64_t ask_id;
+    struct query_item of;
 };
 
 /* Tell the counters of the VNIs from this one on.  One such question at a time: a new
@@ -258,6 +277,7 @@ struct ctl_msg {
         struct ctl_audit audit;
         struct ctl_counters counters;
         struct ctl_probe probe;
+        struct ctl_rows rows;
         char redirect[128]; /* address of the leader */
     };
 };

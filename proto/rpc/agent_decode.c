@@ -11,7 +11,7 @@
 
 /* Finds the one member of the message's oneof, all of which are fields of `known` (1 <<
  * number) with bytes.  Fields we do not know are stepped over. */
-static enum rc find_member(const void *bytes, size_t len, uint32_t known,
+static enum rc find_member(const void *bytes, size_t len, uint64_t known,
                            struct wire_field *ret, struct err *err)
 {
     struct reader r = reader_of(bytes, len);
@@ -22,7 +22,7 @@ static enum rc find_member(const void *bytes, size_t len, uint32_t known,
         if (!wire_next(&r, &f)) {
             return err_field(err, RC_INVALID, "message", "protobuf", "not protobuf");
         }
-        if (f.number >= 32 || !(known >> f.number & 1)) {
+        if (f.number >= 64 || !(known >> f.number & 1)) {
             continue;
         }
         if (f.type != WIRE_BYTES || has_one) {
@@ -249,7 +249,28 @@ static const ProtobufCMessageDescriptor *const agent_bodies[] = {
     [AGENT_TELEMETRY] = &xgw__agent__v1__telemetry__descriptor,
     [AGENT_COUNTERS] = &xgw__agent__v1__counters__descriptor,
     [AGENT_PROBE] = &xgw__agent__v1__probe__descriptor,
+    [AGENT_ROWS] = &xgw__agent__v1__rows__descriptor,
 };
+
+static enum rc take_rows(const Xgw__Agent__V1__Rows *w, struct agent_rows *r,
+                         struct err *err)
+{
+    if (w->code > RC_BUG) {
+        return agent_wire_bad(err, "rows.code");
+    }
+    if (w->rows.len > BATCH_MAX_BYTES) {
+        return agent_wire_bad(err, "rows.rows");
+    }
+    r->ask_id = w->ask_id;
+    r->rc = (enum rc)w->code;
+    if (w->rows.len > 0) {
+        r->rows = blob_copy(w->rows.data, w->rows.len);
+        if (!r->rows) {
+            return err_set(err, RC_NO_MEMORY, "out of memory");
+        }
+    }
+    return RC_OK;
+}
 
 static enum rc take_audit(const Xgw__Agent__V1__Audit *w, struct agent_audit *a,
                           struct err *err)
@@ -304,9 +325,11 @@ static enum rc take_counters(const Xgw__Agent__V1__Counters *w,
 }
 
 #define AGENT_MEMBERS                                                                  \
-    (1u << AGENT_HELLO | 1u << AGENT_DIGESTS | 1u << AGENT_ACK | 1u << AGENT_BEAT |    \
-     1u << AGENT_AUDIT | 1u << AGENT_TELEMETRY | 1u << AGENT_COUNTERS |                \
-     1u << AGENT_PROBE)
+    (UINT64_C(1) << AGENT_HELLO | UINT64_C(1) << AGENT_DIGESTS |                       \
+     UINT64_C(1) << AGENT_ACK | UINT64_C(1) << AGENT_BEAT |                            \
+     UINT64_C(1) << AGENT_AUDIT | UINT64_C(1) << AGENT_TELEMETRY |                     \
+     UINT64_C(1) << AGENT_COUNTERS | UINT64_C(1) << AGENT_PROBE |                      \
+     UINT64_C(1) << AGENT_ROWS)
 
 enum rc agent_msg_decode(const void *bytes, size_t len, struct agent_msg *ret,
                          struct err *err)
@@ -348,6 +371,9 @@ enum rc agent_msg_decode(const void *bytes, size_t len, struct agent_msg *ret,
         break;
     case AGENT_PROBE:
         rc = agent_probe_take(body, &m.probe, err);
+        break;
+    case AGENT_ROWS:
+        rc = take_rows(body, &m.rows, err);
         break;
     }
     protobuf_c_message_free_unpacked(body, NULL);
@@ -478,8 +504,25 @@ static enum rc take_audit_request(const struct wire_field *f, struct ctl_audit *
     a->audit_id = w->audit_id;
     a->vni = w->vni;
     xgw__agent__v1__audit_request__free_unpacked(w, NULL);
-    return a->vni >= VNI_MIN && a->vni <= VNI_MAX ? RC_OK
-                                                  : agent_wire_bad(err, "audit.vni");
+    return a->vni <= VNI_MAX ? RC_OK : agent_wire_bad(err, "audit.vni");
+}
+
+static enum rc take_rows_request(const struct wire_field *f, struct ctl_rows *r,
+                                 struct err *err)
+{
+    enum rc rc = RC_OK;
+    Xgw__Agent__V1__RowsRequest *w =
+        unpack(&xgw__agent__v1__rows_request__descriptor, f, 128, &rc, err);
+
+    if (!w) {
+        return rc;
+    }
+    r->ask_id = w->ask_id;
+    rc = take_query_item(w->of, &r->of) && r->of.node.depth == TREE_DEPTH
+             ? RC_OK
+             : agent_wire_bad(err, "rows.of");
+    xgw__agent__v1__rows_request__free_unpacked(w, NULL);
+    return rc;
 }
 
 static enum rc take_counters_request(const struct wire_field *f, struct ctl_counters *c,
@@ -522,8 +565,9 @@ static enum rc take_probe_request(const struct wire_field *f, struct ctl_probe *
 }
 
 #define CTL_MEMBERS                                                                    \
-    (1u << CTL_ASSIGN | 1u << CTL_QUERY | 1u << CTL_BATCH | 1u << CTL_REDIRECT |       \
-     1u << CTL_AUDIT | 1u << CTL_COUNTERS | 1u << CTL_PROBE)
+    (UINT64_C(1) << CTL_ASSIGN | UINT64_C(1) << CTL_QUERY | UINT64_C(1) << CTL_BATCH | \
+     UINT64_C(1) << CTL_REDIRECT | UINT64_C(1) << CTL_AUDIT |                          \
+     UINT64_C(1) << CTL_COUNTERS | UINT64_C(1) << CTL_PROBE | UINT64_C(1) << CTL_ROWS)
 
 enum rc ctl_msg_decode(const void *bytes, size_t len, struct ctl_msg *ret,
                        struct err *err)
@@ -557,6 +601,9 @@ enum rc ctl_msg_decode(const void *bytes, size_t len, struct ctl_msg *ret,
         break;
     case CTL_PROBE:
         rc = take_probe_request(&f, &m.probe, err);
+        break;
+    case CTL_ROWS:
+        rc = take_rows_request(&f, &m.rows, err);
         break;
     }
     if (rc == RC_OK) {

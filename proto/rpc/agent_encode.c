@@ -264,6 +264,19 @@ static enum rc put_probe(const struct agent_probe *p, struct buf *to)
     return put_agent(to, XGW__AGENT__V1__AGENT_MESSAGE__M_PROBE, &wire);
 }
 
+static enum rc put_rows(const struct agent_rows *r, struct buf *to)
+{
+    Xgw__Agent__V1__Rows wire = XGW__AGENT__V1__ROWS__INIT;
+
+    wire.ask_id = r->ask_id;
+    wire.code = (uint32_t)r->rc;
+    if (r->rows) {
+        wire.rows.data = r->rows->data;
+        wire.rows.len = r->rows->len;
+    }
+    return put_agent(to, XGW__AGENT__V1__AGENT_MESSAGE__M_ROWS, &wire);
+}
+
 enum rc agent_msg_encode(const struct agent_msg *m, struct buf *to)
 {
     switch (m->kind) {
@@ -283,6 +296,8 @@ enum rc agent_msg_encode(const struct agent_msg *m, struct buf *to)
         return put_counters(&m->counters, to);
     case AGENT_PROBE:
         return put_probe(&m->probe, to);
+    case AGENT_ROWS:
+        return put_rows(&m->rows, to);
     }
     return RC_BUG;
 }
@@ -381,6 +396,17 @@ static enum rc put_probe_request(const struct ctl_probe *p, struct buf *to)
     return put_ctl(to, XGW__AGENT__V1__CONTROLLER_MESSAGE__M_PROBE, &wire);
 }
 
+static enum rc put_rows_request(const struct ctl_rows *r, struct buf *to)
+{
+    Xgw__Agent__V1__RowsRequest wire = XGW__AGENT__V1__ROWS_REQUEST__INIT;
+    Xgw__Agent__V1__QueryItem of;
+
+    fill_query_item(&of, &r->of);
+    wire.ask_id = r->ask_id;
+    wire.of = &of;
+    return put_ctl(to, XGW__AGENT__V1__CONTROLLER_MESSAGE__M_ROWS, &wire);
+}
+
 enum rc ctl_msg_encode(const struct ctl_msg *m, struct buf *to, struct blob **ret_tail)
 {
     *ret_tail = NULL;
@@ -403,6 +429,8 @@ enum rc ctl_msg_encode(const struct ctl_msg *m, struct buf *to, struct blob **re
         return put_counters_request(&m->counters, to);
     case CTL_PROBE:
         return put_probe_request(&m->probe, to);
+    case CTL_ROWS:
+        return put_rows_request(&m->rows, to);
     }
     return RC_BUG;
 }

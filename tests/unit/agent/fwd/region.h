@@ -351,7 +351,7 @@ static inline void region_audit_parts(struct region *r, uint32_t vni)
     uint32_t part = 1 + vni % 7 + rows_count(rows) / 256;
     struct fib_audit_at at = { 0 };
 
-    while (fib_audit_routes(r->fib, vni, rows, &at, part, NULL, NULL)) {
+    while (fib_audit_routes(r->fib, vni, rows, &at, part, NULL, NULL, NULL)) {
     }
     ck_assert_uint_eq(at.mismatches, 0);
 }

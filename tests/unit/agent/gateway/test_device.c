@@ -483,97 +483,6 @@ START_TEST(one_table_and_one_vni_can_be_read_alone)
 }
 END_TEST
 
-/* The structures say one thing and the records another: what packets get is told.  The
- * fib is changed behind the device's back, as a bit that flips in its memory does. */
-START_TEST(a_read_back_tells_what_packets_get_not_what_was_written)
-{
-    static const char *const wrong[] = {
-        "{\"table\":\"vni\",\"vni\":7,\"flags\":[\"inner_vlan\"]}",
-        ("{\"table\":\"vxlan_route\",\"vni\":7,\"prefix\":\"10.1.0.0/16\",\"scope\":"
-         "\"peer\",\"peer_vni\":9}"),
-        "{\"table\":\"vm_nc\",\"vni\":7,\"vm\":\"10.0.0.4\",\"nc\":\"172.16.2.3\"}",
-    };
-    struct device d = device_new(NULL);
-    struct refusals none = { 0 };
-    struct fib_exceptions x = { 0 };
-    struct change_list changes = { 0 };
-    struct batch_writer ops;
-    struct table_set *want = table_set_new();
-    struct table_set *got;
-    struct blob *b;
-
-    batch_writer_init(&ops);
-    add_small_region(&ops);
-    add_large_vni(&ops, 100, 50);
-    b = batch_writer_finish(&ops);
-    load(want, b);
-    ck_assert_int_eq(
-        device_write(&d,
-                     &(struct device_write){ .term = 1, .ops = b->data, .len = b->len },
-                     &none, NULL),
-        RC_OK);
-    blob_unref(b);
-    for (unsigned i = 0; i < ARRAY_LEN(wrong); i++) {
-        add_line(&ops, wrong[i]);
-    }
-    b = batch_writer_finish(&ops);
-    ck_assert_int_eq(table_set_apply(want, b->data, b->len, &changes, NULL, NULL),
-                     RC_OK);
-    ck_assert_int_eq(fib_apply(d.fib, &changes, &x), RC_OK);
-    got = read_all(&d, 0, 0, 5, 100);
-    assert_same(got, want);
-    table_set_free(got);
-    blob_unref(b);
-    change_list_fini(&changes);
-    fib_exceptions_fini(&x);
-    batch_writer_fini(&ops);
-    table_set_free(want);
-    device_fini(&d);
-}
-END_TEST
-
-/* A longer prefix that nobody wrote takes addresses from a route whose first address
- * still resolves: that route is not told as if all were well. */
-START_TEST(a_route_that_some_of_its_addresses_contradict_is_left_out)
-{
-    struct device d = device_new(NULL);
-    struct refusals none = { 0 };
-    struct fib_exceptions x = { 0 };
-    struct change_list changes = { 0 };
-    struct batch_writer ops;
-    struct table_set *got;
-    struct table_set *other = table_set_new();
-    struct blob *b;
-
-    batch_writer_init(&ops);
-    add_line(&ops, small_region[1]);
-    add_line(&ops, small_region[2]);
-    b = batch_writer_finish(&ops);
-    load(other, b);
-    ck_assert_int_eq(
-        device_write(&d,
-                     &(struct device_write){ .term = 1, .ops = b->data, .len = b->len },
-                     &none, NULL),
-        RC_OK);
-    blob_unref(b);
-    add_line(&ops, "{\"table\":\"vxlan_route\",\"vni\":7,\"prefix\":\"10.0.8.0/24\","
-                   "\"scope\":\"internet\"}");
-    b = batch_writer_finish(&ops);
-    ck_assert_int_eq(table_set_apply(other, b->data, b->len, &changes, NULL, NULL),
-                     RC_OK);
-    ck_assert_int_eq(fib_apply(d.fib, &changes, &x), RC_OK);
-    got = read_all(&d, 0, 0, 5, 100);
-    ck_assert_uint_eq(table_set_count(got, TABLE_VXLAN_ROUTE), 1);
-    table_set_free(got);
-    blob_unref(b);
-    change_list_fini(&changes);
-    fib_exceptions_fini(&x);
-    batch_writer_fini(&ops);
-    table_set_free(other);
-    device_fini(&d);
-}
-END_TEST
-
 START_TEST(a_large_vni_that_is_emptied_while_it_is_read_ends_the_reading)
 {
     struct device d = device_new(NULL);
@@ -688,8 +597,6 @@ int main(void)
     tcase_add_test(tc, a_replace_is_refused);
     tcase_add_test(tc, calls_of_every_size_read_back_what_was_written);
     tcase_add_test(tc, one_table_and_one_vni_can_be_read_alone);
-    tcase_add_test(tc, a_read_back_tells_what_packets_get_not_what_was_written);
-    tcase_add_test(tc, a_route_that_some_of_its_addresses_contradict_is_left_out);
     tcase_add_test(tc, a_large_vni_that_is_emptied_while_it_is_read_ends_the_reading);
     tcase_add_test(tc, a_configuration_is_published_and_the_old_one_handed_back);
     tcase_add_test(tc, a_configuration_that_cannot_be_changes_nothing);

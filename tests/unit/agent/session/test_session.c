@@ -13,7 +13,7 @@ struct rig {
     uint64_t now_ms;
     unsigned count[SESSION_LOG + 1];
     struct telemetry telemetry;
-    unsigned sent[AGENT_PROBE + 1];
+    unsigned sent[AGENT_ROWS + 1];
     uint64_t counters_id;           /* of the last question to the device */
     struct agent_counters counters; /* the last answer; its items: */
     struct vni_counter counted[4];
@@ -23,6 +23,8 @@ struct rig {
     struct session_out dial;
     struct agent_hello hello;
     struct agent_ack ack;
+    struct agent_audit audit;
+    struct blob *told_rows; /* of the last ROWS */
     struct exception exceptions[EXCEPTIONS_MAX];
     unsigned digests;
     struct driver_write writes[64];
@@ -49,6 +51,12 @@ static void note_send(struct rig *r, const struct agent_msg *m)
         r->telemetry = *m->telemetry;
     } else if (m->kind == AGENT_DIGESTS) {
         r->digests++;
+    } else if (m->kind == AGENT_AUDIT) {
+        r->audit = m->audit;
+    } else if (m->kind == AGENT_ROWS) {
+        ck_assert_int_eq(m->rows.rc, RC_OK);
+        blob_unref(r->told_rows);
+        r->told_rows = blob_ref(m->rows.rows);
     } else if (m->kind == AGENT_COUNTERS) {
         r->counters = m->counters;
         ck_assert_uint_le(m->counters.item_count, ARRAY_LEN(r->counted));
@@ -147,6 +155,7 @@ static void rig_fini(struct rig *r)
     for (unsigned i = 0; i < r->write_count; i++) {
         blob_unref(r->writes[i].ops);
     }
+    blob_unref(r->told_rows);
     session_free(r->session);
 }
 
@@ -1075,6 +1084,104 @@ START_TEST(more_probes_than_may_be_under_way_are_refused_and_late_ones_said_to_b
 }
 END_TEST
 
+/* ---- audits ---- */
+
+static void ask_audit(struct rig *r, uint64_t id, uint32_t vni)
+{
+    hear(r, &(struct ctl_msg){ .kind = CTL_AUDIT, .audit = { id, vni } });
+}
+
+static void tell_rows(struct rig *r, struct blob *batch)
+{
+    feed(r, &(struct session_in){ .kind = SESSION_DEVICE_ROWS,
+                                  .rows = { r->read_id, batch->data, batch->len } });
+    blob_unref(batch);
+}
+
+/* The NC of a VM as ROWS tells it: the last byte; 0: there is none. */
+static unsigned told_nc(struct rig *r, uint32_t vm)
+{
+    struct ctl_msg m = { .kind = CTL_ROWS,
+                         .rows = { 9, { TABLE_VM_NC, { TREE_DEPTH, 5 }, { 0, 0 } } } };
+    struct buf one = BUF_INIT;
+    struct row want = vm_row(&one, vm, 0);
+    unsigned found = 0;
+    struct batch_reader in;
+    struct batch_run run;
+
+    hear(r, &m);
+    ck_assert_ptr_nonnull(r->told_rows);
+    in = batch_reader_of(r->told_rows->data, r->told_rows->len);
+    while (batch_next(&in, &run)) {
+        struct run_reader it = run_reader_of(&run);
+        struct row row;
+
+        ck_assert_int_eq(run.op, BATCH_PUT);
+        while (run_next(&it, &row)) {
+            if (row_compare(&row, &want) == 0) {
+                found = row.value[4]; /* family, 11.0.0.x */
+            }
+        }
+    }
+    buf_fini(&one);
+    return found;
+}
+
+/* VMs 1 to 10 with NC 1, written and there. */
+static void start_with_vms(struct rig *r)
+{
+    start(r);
+    batch(r, 1, 5, vms(BATCH_PUT, 1, 10, 1));
+    done(r, 0, RC_OK, NULL, 0);
+}
+
+START_TEST(an_audit_of_all_lets_writes_go_on_and_believes_what_was_read)
+{
+    struct rig r;
+    unsigned reads;
+
+    start_with_vms(&r);
+    reads = r.count[SESSION_READ];
+    ask_audit(&r, 77, 0);
+    ck_assert_uint_eq(r.count[SESSION_READ], reads + 1);
+    ck_assert_uint_eq(r.read_vni, 0);
+
+    /* What is written meanwhile is as it was written, whatever was read of it. */
+    batch(&r, 2, 6, vms(BATCH_PUT, 2, 1, 9));
+    batch(&r, 3, 7, vms(BATCH_PUT, 11, 1, 1));
+    batch(&r, 4, 8, vms(BATCH_DELETE, 7, 1, 0));
+    ck_assert_uint_eq(r.write_count, 3); /* two at once; the third waits for one */
+    done(&r, 1, RC_OK, NULL, 0);
+    tell_rows(&r, vms(BATCH_PUT, 1, 2, 1)); /* of before */
+    tell_rows(&r, vms(BATCH_PUT, 4, 1, 3)); /* another value, and no 3 */
+    tell_rows(&r, vms(BATCH_PUT, 5, 6, 1));
+    tell_rows(&r, vms(BATCH_PUT, 20, 1, 1)); /* nobody wrote it */
+    ck_assert_uint_eq(r.sent[AGENT_AUDIT], 0);
+    read_end(&r, RC_OK);
+    done(&r, 2, RC_OK, NULL, 0);
+    done(&r, 3, RC_OK, NULL, 0);
+
+    ck_assert_uint_eq(r.sent[AGENT_AUDIT], 1);
+    ck_assert_uint_eq(r.audit.audit_id, 77);
+    ck_assert_int_eq(r.audit.rc, RC_OK);
+    ck_assert_uint_eq(r.audit.found[TABLE_VM_NC].count, 10);
+    ck_assert_uint_eq(told_nc(&r, 1), 1);
+    ck_assert_uint_eq(told_nc(&r, 2), 9);
+    ck_assert_uint_eq(told_nc(&r, 3), 0);
+    ck_assert_uint_eq(told_nc(&r, 4), 3);
+    ck_assert_uint_eq(told_nc(&r, 7), 0);
+    ck_assert_uint_eq(told_nc(&r, 11), 1);
+    ck_assert_uint_eq(told_nc(&r, 20), 1);
+
+    /* And so what is to be written is what differs from it. */
+    batch(&r, 5, 9, vms(BATCH_PUT, 3, 2, 1));
+    done(&r, 4, RC_OK, NULL, 0);
+    ck_assert_uint_eq(told_nc(&r, 3), 1);
+    ck_assert_uint_eq(told_nc(&r, 4), 1);
+    rig_fini(&r);
+}
+END_TEST
+
 START_TEST(probes_of_a_device_that_went_away_are_forgotten_with_the_conversation)
 {
     struct probe_result kept = { .outcome = PROBE_KEPT };
@@ -1087,6 +1194,75 @@ START_TEST(probes_of_a_device_that_went_away_are_forgotten_with_the_conversation
     ask_probe(&r, 71); /* before the ASSIGN that begins the next one */
     ck_assert_uint_eq(r.count[SESSION_PROBE], 1);
     ck_assert_uint_eq(r.sent[AGENT_PROBE], 0);
+    rig_fini(&r);
+}
+END_TEST
+
+START_TEST(a_row_that_is_not_sound_counts_as_missing_or_as_what_was_found)
+{
+    struct rig r;
+
+    start_with_vms(&r);
+    ask_audit(&r, 1, 0);
+    tell_rows(&r, vms(BATCH_PUT, 1, 10, 1));
+    tell_rows(&r, vms(BATCH_DELETE, 5, 1, 0)); /* as believed, but not sound */
+    tell_rows(&r, vms(BATCH_PUT, 6, 1, 4));
+    tell_rows(&r, vms(BATCH_DELETE, 6, 1, 0));
+    tell_rows(&r, vms(BATCH_PUT, 30, 1, 2));
+    tell_rows(&r, vms(BATCH_DELETE, 30, 1, 0));
+    read_end(&r, RC_OK);
+    ck_assert_uint_eq(told_nc(&r, 4), 1);
+    ck_assert_uint_eq(told_nc(&r, 5), 0);
+    ck_assert_uint_eq(told_nc(&r, 6), 4);
+    ck_assert_uint_eq(told_nc(&r, 30), 2);
+    rig_fini(&r);
+}
+END_TEST
+
+START_TEST(one_audit_at_a_time_and_one_of_a_vni_holds_what_comes_behind_it)
+{
+    struct rig r;
+
+    start_with_vms(&r);
+    ask_audit(&r, 1, 0);
+    ask_audit(&r, 2, 5);
+    ck_assert_uint_eq(r.audit.audit_id, 2);
+    ck_assert_int_eq(r.audit.rc, RC_CONFLICT);
+    tell_rows(&r, vms(BATCH_PUT, 1, 10, 1));
+    read_end(&r, RC_OK);
+    ck_assert_uint_eq(r.audit.audit_id, 1);
+
+    ask_audit(&r, 3, 5);
+    batch(&r, 2, 6, vms(BATCH_PUT, 2, 1, 9));
+    ck_assert_uint_eq(r.write_count, 1);
+    tell_rows(&r, vms(BATCH_PUT, 1, 9, 1));
+    read_end(&r, RC_OK);
+    ck_assert_uint_eq(r.audit.audit_id, 3);
+    ck_assert_uint_eq(r.audit.found[TABLE_VM_NC].count, 9);
+    ck_assert_uint_eq(r.write_count, 2);
+    done(&r, 1, RC_OK, NULL, 0);
+    ck_assert_uint_eq(told_nc(&r, 10), 0);
+    rig_fini(&r);
+}
+END_TEST
+
+START_TEST(a_read_back_that_fails_says_so_and_changes_nothing)
+{
+    struct rig r;
+
+    start_with_vms(&r);
+    ask_audit(&r, 1, 0);
+    tell_rows(&r, vms(BATCH_PUT, 1, 3, 1));
+    read_end(&r, RC_UNREACHABLE);
+    ck_assert_int_eq(r.audit.rc, RC_UNREACHABLE);
+    ck_assert_uint_eq(believed_vms(&r), 10);
+    ask_audit(&r, 2, 0);
+    tick_at(&r, r.now_ms + 119999);
+    ck_assert_uint_eq(r.sent[AGENT_AUDIT], 1);
+    tick_at(&r, r.now_ms + 1);
+    ck_assert_uint_eq(r.sent[AGENT_AUDIT], 2);
+    ck_assert_int_eq(r.audit.rc, RC_TIMEOUT);
+    ck_assert_uint_eq(believed_vms(&r), 10);
     rig_fini(&r);
 }
 END_TEST
@@ -1130,5 +1306,9 @@ int main(void)
     tcase_add_test(tc, a_device_with_a_newer_term_ends_the_link_and_is_read_back_first);
     tcase_add_test(tc, a_new_conversation_voids_the_wishes_of_the_old);
     tcase_add_test(tc, no_answer_to_hello_is_not_waited_for_for_ever);
+    tcase_add_test(tc, an_audit_of_all_lets_writes_go_on_and_believes_what_was_read);
+    tcase_add_test(tc, a_row_that_is_not_sound_counts_as_missing_or_as_what_was_found);
+    tcase_add_test(tc, one_audit_at_a_time_and_one_of_a_vni_holds_what_comes_behind_it);
+    tcase_add_test(tc, a_read_back_that_fails_says_so_and_changes_nothing);
     return unit_run("session", tc);
 }

@@ -257,6 +257,7 @@ static void hear(struct pair *p, const struct agent_msg *m)
     case AGENT_TELEMETRY:
     case AGENT_COUNTERS:
     case AGENT_PROBE:
+    case AGENT_ROWS:
         break;
     }
     if (rc != RC_OK) {

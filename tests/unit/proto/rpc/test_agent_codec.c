@@ -14,6 +14,7 @@ static const char *const ctl_wire[] = {
     "a2010408031064",
     "c2010408031064",
     "e201120809120e000102030405060708090a0b0800",
+    "c202110803120d08021004186420012d000000a0",
 };
 static const char *const agent_wire[] = {
     ("0a5a0a0467772d311001180421887766554433221128ac023001380141030000000000"
@@ -29,13 +30,14 @@ static const char *const agent_wire[] = {
      "73180220e80728f40330053807220a12046469736b180328082a070a036d74751002"),
     "c20123080310051a0564ffffff07220407ffbf012a0301ac0232064080e497d012400948e807",
     "e201190809200132037570303a0e000102030405060708090a0b0800",
+    "c20209080310077a03010203",
 };
 /* Their kinds, in order. */
 static const int ctl_kinds[] = { CTL_ASSIGN, CTL_QUERY,    CTL_BATCH, CTL_REDIRECT,
-                                 CTL_AUDIT,  CTL_COUNTERS, CTL_PROBE };
+                                 CTL_AUDIT,  CTL_COUNTERS, CTL_PROBE, CTL_ROWS };
 static const int agent_kinds[] = { AGENT_HELLO,    AGENT_DIGESTS, AGENT_ACK,
                                    AGENT_BEAT,     AGENT_AUDIT,   AGENT_TELEMETRY,
-                                   AGENT_COUNTERS, AGENT_PROBE };
+                                   AGENT_COUNTERS, AGENT_PROBE,   AGENT_ROWS };
 
 static size_t from_hex(const char *hex, uint8_t *to)
 {
@@ -89,6 +91,10 @@ static void make_ctl(int kind, struct ctl_msg *m)
         break;
     case CTL_PROBE:
         m->probe = (struct ctl_probe){ 9, blob_copy(probe_frame, 14) };
+        break;
+    case CTL_ROWS:
+        m->rows =
+            (struct ctl_rows){ 3, { 2, { 4, 100 }, { 1, UINT32_C(0xa0000000) } } };
         break;
     }
 }
@@ -154,6 +160,9 @@ static void make_agent(int kind, struct agent_msg *m)
             .drop_count = 1,
             .drops = { { "mtu", 2 } }
         };
+        break;
+    case AGENT_ROWS:
+        m->rows = (struct agent_rows){ 3, RC_FULL, blob_copy("\x01\x02\x03", 3) };
         break;
     case AGENT_COUNTERS:
         m->counters = (struct agent_counters){ .ask_id = 3,
@@ -293,7 +302,10 @@ static const struct {
     { "1a020d01", false, "batch" }, /* a cut fixed32 */
     { "2200", false, "redirect" },
     { "22022020", false, "redirect" },
-    { "a20100", false, "audit.vni" },
+    { "a201051080808008", false, "audit.vni" },
+    { "c20200", false, "rows.of" },
+    { "c2020412021003", false, "rows.of" }, /* no VNI's */
+    { "c20202101a", true, "rows.code" },
     { "c20100", false, "counters.from_vni" },
     { "e2010708091203616263", false, "probe.frame" }, /* no Ethernet header */
 };

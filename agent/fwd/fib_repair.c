@@ -1,0 +1,91 @@
+/* Makes structures say what the records say, whatever they say now: for what audits
+ * find.  Values that were referred to by what was wrong keep their references: nobody
+ * knows any more which they were. */
+#include "agent/fwd/fib_impl.h"
+
+static enum rc repair_vm(struct fib *f, uint32_t vni, const uint8_t *key,
+                         uint8_t key_len, const struct rows *rows)
+{
+    struct exact_entry entry;
+    struct exact *table;
+    struct nc_value value;
+    struct fib_key k;
+    struct row row;
+    uint32_t code = 0;
+    uint64_t old;
+    bool existed;
+    bool is_there = rows_find(rows, TABLE_VM_NC, key, key_len, &row);
+    enum rc rc = RC_OK;
+
+    if (vm_key_parse(key, key_len, &k) || (is_there && nc_parse(&row, &value))) {
+        return RC_INVALID;
+    }
+    table = k.is_v6 ? &f->v6 : &f->v4;
+    if (is_there) {
+        rc = nc_acquire(f, &value, &code);
+        entry = vm_entry(vni, &k, code);
+        rc = rc ? rc : exact_put(table, &entry, &existed, &old);
+    } else {
+        entry = vm_entry(vni, &k, 0);
+    }
+    if (rc == RC_OK) {
+        exact_purge(table, &entry, is_there); /* also copies that no lookup finds */
+    }
+    return rc;
+}
+
+static void repair_vni(struct fib *f, const struct table_change *c,
+                       struct refusal *refused)
+{
+    for (unsigned is_v6 = 0; is_v6 < 2; is_v6++) {
+        struct exact_entry key = { .w0 = slot_key(c->vni, is_v6) };
+
+        exact_purge(&f->vni, &key, true);
+    }
+    if (c->after) {
+        vni_put_pass(f, c, refused);
+    } else {
+        vni_delete_pass(f, c, refused);
+    }
+}
+
+static void repair_cluster(struct fib *f, const struct table_change *c,
+                           struct refusal *refused)
+{
+    struct exact_entry key = { .w0 = c->vni };
+
+    exact_purge(&f->clusters, &key, c->after != NULL);
+    if (c->after) {
+        cluster_pass(f, c, refused);
+    }
+}
+
+enum rc fib_repair(struct fib *f, enum table_id table, uint32_t vni, const uint8_t *key,
+                   uint8_t key_len, struct rows *rows)
+{
+    struct table_change c = {
+        .vni = vni, .table = (uint8_t)table, .before = rows, .after = rows
+    };
+    struct fib_exceptions list = { 0 };
+    struct refusal refused = { .list = &list };
+    enum rc rc = RC_INVALID;
+
+    if (!retire_reserve(&f->retire, 64)) { /* of any of the three: some 32 */
+        return RC_NO_MEMORY;
+    }
+    if (table == TABLE_VM_NC) {
+        rc = repair_vm(f, vni, key, key_len, rows);
+    } else if (table == TABLE_VNI) {
+        repair_vni(f, &c, &refused);
+        rc = refused.first;
+    } else if (table == TABLE_VNI_CLUSTER) {
+        repair_cluster(f, &c, &refused);
+        rc = refused.first;
+    } else if (table == TABLE_VXLAN_ROUTE) {
+        rc = route_rebuild(f, &c);
+    }
+    fib_exceptions_fini(&list);
+    atomic_fetch_add_explicit(&f->changes, 1, memory_order_release);
+    atomic_fetch_add(&f->retire.epoch, 1); /* what was retired is now unreachable */
+    return rc;
+}
