@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STRING(x)  #x
-#define NUMBER(x)  STRING(x)
-#define HEADERS    NUMBER(REST_HEADERS_MAX)
+#define STRING(x) #x
+#define NUMBER(x) STRING(x)
+#define HEADERS   NUMBER(REST_HEADERS_MAX)
 
 static const struct page {
     int status;

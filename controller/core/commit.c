@@ -210,6 +210,12 @@ void commit_object(struct core *c, uint64_t revision, const struct object_change
         return;
     case COMMAND_FORGET:
         return;
+    case COMMAND_ACK:
+        watch_acked(c, &ch->ack);
+        return;
+    case COMMAND_FORGET_ACK:
+        watch_forgot(c, ch->name);
+        return;
     default:
         break;
     }
@@ -279,7 +285,12 @@ static bool foreign_object(const struct store_kv *kv, struct object_change *ret)
         memcpy(ret->name, name, strnlen(name, sizeof(ret->name) - 1));
         return true;
     }
-    if (strncmp(text, "/o/cluster/", 11) == 0) {
+    if (strncmp(text, "/o/ack/", 7) == 0) {
+        ret->kind = kv->value ? COMMAND_ACK : COMMAND_FORGET_ACK;
+        if (kv->value) {
+            return !alarm_ack_unpack(kv->value->data, kv->value->len, &ret->ack, &err);
+        }
+    } else if (strncmp(text, "/o/cluster/", 11) == 0) {
         ret->kind = kv->value ? COMMAND_PUT_CLUSTER : COMMAND_DELETE_CLUSTER;
         if (kv->value) {
             return !cluster_unpack(kv->value->data, kv->value->len, &ret->cluster,

@@ -298,8 +298,6 @@ static void command(struct core *c, const struct command *cmd)
         waits_add(c, cmd);
     } else if (cmd->kind == COMMAND_SUGGEST) {
         suggest_add(c, cmd);
-    } else if (cmd->kind == COMMAND_ACK) {
-        watch_ack(c, cmd);
     } else {
         queue_add(c, cmd);
     }

@@ -67,13 +67,14 @@ enum command_kind {
     COMMAND_PUT_LEVELS,   /* settings of water levels */
     COMMAND_PUT_FESTIVAL, /* refused when its load would not fit, unless confirmed */
     COMMAND_DELETE_FESTIVAL,
-    COMMAND_MOVE,    /* begins one; the reply names the operation */
-    COMMAND_CANCEL,  /* an operation, where it can still be taken back */
-    COMMAND_STEP,    /* the core's own: an operation's next step */
-    COMMAND_FORGET,  /* the core's own: of an old operation */
-    COMMAND_WAIT,    /* answer when `wait.revision` is applied */
-    COMMAND_SUGGEST, /* answer when the advice of suggest.h is made */
-    COMMAND_ACK,     /* acknowledge the alarm `alarm_id`; nothing is stored */
+    COMMAND_MOVE,       /* begins one; the reply names the operation */
+    COMMAND_CANCEL,     /* an operation, where it can still be taken back */
+    COMMAND_STEP,       /* the core's own: an operation's next step */
+    COMMAND_FORGET,     /* the core's own: of an old operation */
+    COMMAND_WAIT,       /* answer when `wait.revision` is applied */
+    COMMAND_SUGGEST,    /* answer when the advice of suggest.h is made */
+    COMMAND_ACK,        /* acknowledge the alarm `alarm_id`, also over a restart */
+    COMMAND_FORGET_ACK, /* the core's own: an acknowledgement that is spent */
 };
 
 struct command {

@@ -95,6 +95,9 @@ struct objects {
     struct operation *operations;
     uint64_t *operation_revisions;
     uint32_t operation_count;
+    struct alarm_ack *acks; /* sorted by name */
+    uint64_t *ack_revisions;
+    uint32_t ack_count;
     struct map moves; /* VNI → a: the number of its running move */
 };
 
@@ -110,6 +113,7 @@ struct object_change {
         struct operation *operation; /* owned */
         struct level_settings levels;
         struct festival festival;
+        struct alarm_ack ack;
         char name[64];
     };
 };
@@ -797,7 +801,15 @@ void watch_node_gone(struct core *c, const char *node);
 void watch_telemetry(struct core *c, const struct device *d, const struct telemetry *t);
 void watch_state(struct core *c, const struct device *d, const char *cause);
 void watch_blind(struct core *c, uint32_t lost, uint32_t known);
-void watch_ack(struct core *c, const struct command *cmd);
+/* Checks an acknowledgement, or that one is spent, against what stands. */
+enum rc watch_check_ack(const struct core *c, const struct command *cmd,
+                        struct alarm_ack *ret, struct err *err);
+enum rc watch_check_forget(const struct core *c, const char *name, struct err *err);
+/* Those that were stored before the start. */
+void watch_load_acks(struct core *c);
+/* It is stored, or deleted. */
+void watch_acked(struct core *c, const struct alarm_ack *ack);
+void watch_forgot(struct core *c, const char *name);
 void watch_tick(struct core *c);
 uint64_t watch_wake(const struct core *c);
 
@@ -900,6 +912,7 @@ struct core {
     uint32_t festivals_active;
     uint64_t festival_look_ms;
     uint64_t festival_retry_ms;
+    uint64_t ack_retry_ms;
     struct session *sessions;
     struct session *pump_next;
     bool pump_is_idle;

@@ -313,6 +313,7 @@ void load_ready(struct core *c, uint64_t revision)
         device_put(c, &c->objects.nodes[i]);
     }
     watch_objects(c);
+    watch_load_acks(c);
     place_refresh(c);
     if (index_tip(c, &err)) {
         fail(c, &err);

@@ -8,7 +8,8 @@ static const char *const kinds[] = {
     [COMMAND_MOVE] = "operation",           [COMMAND_CANCEL] = "operation",
     [COMMAND_STEP] = "operation",           [COMMAND_FORGET] = "operation",
     [COMMAND_PUT_LEVELS] = "levels",        [COMMAND_PUT_FESTIVAL] = "festival",
-    [COMMAND_DELETE_FESTIVAL] = "festival",
+    [COMMAND_DELETE_FESTIVAL] = "festival", [COMMAND_ACK] = "ack",
+    [COMMAND_FORGET_ACK] = "ack",
 };
 
 const char *object_kind(enum command_kind kind)
@@ -29,10 +30,13 @@ const char *object_change_name(const struct object_change *ch)
         return ch->operation->id;
     case COMMAND_PUT_FESTIVAL:
         return ch->festival.name;
+    case COMMAND_ACK:
+        return ch->ack.name;
     case COMMAND_DELETE_FESTIVAL:
     case COMMAND_DELETE_CLUSTER:
     case COMMAND_DELETE_NODE:
     case COMMAND_FORGET:
+    case COMMAND_FORGET_ACK:
         return ch->name;
     default:
         return "";
@@ -62,6 +66,8 @@ void objects_fini(struct objects *o)
     free(o->festival_revisions);
     free(o->operations);
     free(o->operation_revisions);
+    free(o->acks);
+    free(o->ack_revisions);
     map_fini(&o->moves);
     *o = (struct objects){ 0 };
 }
@@ -89,9 +95,12 @@ bool objects_copy(const struct objects *from, struct objects *ret)
     o.operations =
         copy_array(from->operations, o.operation_count, sizeof(*o.operations));
     o.operation_revisions = copy_array(from->operation_revisions, o.operation_count, 8);
+    o.acks = copy_array(from->acks, o.ack_count, sizeof(*o.acks));
+    o.ack_revisions = copy_array(from->ack_revisions, o.ack_count, 8);
     if (!o.clusters || !o.cluster_revisions || !o.nodes || !o.node_revisions ||
         !o.festivals || !o.festival_revisions || !o.operations ||
-        !o.operation_revisions || !map_copy(&from->moves, &o.moves)) {
+        !o.operation_revisions || !o.acks || !o.ack_revisions ||
+        !map_copy(&from->moves, &o.moves)) {
         objects_fini(&o);
         return false;
     }
@@ -101,7 +110,8 @@ bool objects_copy(const struct objects *from, struct objects *ret)
 
 static_assert(offsetof(struct cluster, name) == 0 && offsetof(struct node, name) == 0 &&
                   offsetof(struct operation, id) == 0 &&
-                  offsetof(struct festival, name) == 0,
+                  offsetof(struct festival, name) == 0 &&
+                  offsetof(struct alarm_ack, name) == 0,
               "an object begins with its name");
 
 static const char *object_name(const void *object)
@@ -189,6 +199,10 @@ uint64_t objects_revision(const struct objects *o, const char *kind, const char 
         at = cluster_search(o, name, &found);
         return found ? o->cluster_revisions[at] : 0;
     }
+    if (strcmp(kind, "ack") == 0) {
+        at = search(o->acks, o->ack_count, sizeof(*o->acks), name, &found);
+        return found ? o->ack_revisions[at] : 0;
+    }
     if (strcmp(kind, "operation") == 0) {
         at = operation_search(o, name, &found);
         return found ? o->operation_revisions[at] : 0;
@@ -265,6 +279,14 @@ bool objects_apply(struct objects *o, const struct object_change *ch, uint64_t r
                            ch->kind == COMMAND_PUT_FESTIVAL ? &ch->festival : NULL,
                            revision);
         o->festivals = array;
+        break;
+    case COMMAND_ACK:
+    case COMMAND_FORGET_ACK:
+        array = o->acks;
+        done = array_apply(&array, &o->ack_revisions, &o->ack_count, sizeof(*o->acks),
+                           object_change_name(ch),
+                           ch->kind == COMMAND_ACK ? &ch->ack : NULL, revision);
+        o->acks = array;
         break;
     case COMMAND_PUT_CLUSTER:
     case COMMAND_DELETE_CLUSTER:
@@ -457,6 +479,19 @@ static enum rc check_delete_cluster(const struct core *c, const char *name,
     return RC_OK;
 }
 
+static void pack_ack(const struct objects *o, const struct object_change *ch,
+                     bool is_old, struct buf *to)
+{
+    bool found = true;
+    uint32_t at =
+        is_old ? search(o->acks, o->ack_count, sizeof(*o->acks), ch->ack.name, &found)
+               : 0;
+
+    if (found) {
+        alarm_ack_pack(is_old ? &o->acks[at] : &ch->ack, to);
+    }
+}
+
 static void pack_object(const struct core *c, const struct object_change *ch,
                         bool is_old, struct buf *to)
 {
@@ -482,6 +517,9 @@ static void pack_object(const struct core *c, const struct object_change *ch,
         if (festival) {
             festival_pack(festival, to);
         }
+        break;
+    case COMMAND_ACK:
+        pack_ack(o, ch, is_old, to);
         break;
     case COMMAND_PUT_CLUSTER:
         cluster = is_old ? objects_cluster(o, ch->cluster.name) : &ch->cluster;
@@ -564,6 +602,11 @@ static enum rc check_object(struct core *c, const struct command *cmd,
     case COMMAND_PUT_NODE:
         ret->node = cmd->node;
         return check_node(c, &cmd->node, err);
+    case COMMAND_ACK:
+        return watch_check_ack(c, cmd, &ret->ack, err);
+    case COMMAND_FORGET_ACK:
+        memcpy(ret->name, cmd->name, sizeof(ret->name));
+        return watch_check_forget(c, cmd->name, err);
     case COMMAND_DELETE_CLUSTER:
         memcpy(ret->name, cmd->name, sizeof(ret->name));
         return check_delete_cluster(c, cmd->name, err);
@@ -578,9 +621,9 @@ enum rc object_evaluate(struct core *c, const struct command *cmd,
                         bool *ret_same, struct err *err)
 {
     struct object_change ch = { .kind = cmd->kind };
-    bool is_delete = cmd->kind == COMMAND_DELETE_CLUSTER ||
-                     cmd->kind == COMMAND_DELETE_NODE ||
-                     cmd->kind == COMMAND_DELETE_FESTIVAL;
+    bool is_delete =
+        cmd->kind == COMMAND_DELETE_CLUSTER || cmd->kind == COMMAND_DELETE_NODE ||
+        cmd->kind == COMMAND_DELETE_FESTIVAL || cmd->kind == COMMAND_FORGET_ACK;
     uint64_t have;
     enum rc rc = check_object(c, cmd, &ch, err);
 
@@ -629,6 +672,9 @@ enum rc object_load(struct core *c, const struct store_kv *kv, struct err *err)
     } else if (strncmp(text, "/o/festival/", 12) == 0) {
         ch.kind = COMMAND_PUT_FESTIVAL;
         rc = festival_unpack(v->data, v->len, &ch.festival, err);
+    } else if (strncmp(text, "/o/ack/", 7) == 0) {
+        ch.kind = COMMAND_ACK;
+        rc = alarm_ack_unpack(v->data, v->len, &ch.ack, err);
     } else if (strncmp(text, "/o/cluster/", 11) == 0) {
         ch.kind = COMMAND_PUT_CLUSTER;
         rc = cluster_unpack(v->data, v->len, &ch.cluster, err);

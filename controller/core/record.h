@@ -11,6 +11,7 @@
  *   /m/probe        written to learn whether an unanswered transaction took effect
  *   /o/region, /o/policy, /o/cluster/NAME, /o/node/NAME
  *                   object, packed as proto/model/object.h says
+ *   /o/ack/ALARM    acknowledgement of an alarm (controller/health/alarms.h)
  *   /r/ID           result of request ID: struct result
  *   /t/SLOT         ticket: one of CHAIN_SLOTS (chain below)
  *

@@ -52,6 +52,8 @@ static enum rc add_audit(struct core *c, struct store_txn *txn, const struct pen
         [COMMAND_PUT_LEVELS] = "put levels",
         [COMMAND_PUT_FESTIVAL] = "put festival",
         [COMMAND_DELETE_FESTIVAL] = "delete festival",
+        [COMMAND_ACK] = "acknowledge alarm",
+        [COMMAND_FORGET_ACK] = "forget acknowledgement",
     };
 
     memcpy(a.what, verbs[cmd->kind], strlen(verbs[cmd->kind]));

@@ -8,6 +8,7 @@
 #include "proto/base/log.h"
 
 #define WATCH_MS 1000
+#define RETRY_MS UINT64_C(10000) /* after a delete that the store did not take */
 
 static uint64_t now_s(const struct core *c)
 {
@@ -79,18 +80,57 @@ void watch_blind(struct core *c, uint32_t lost, uint32_t known)
     c->watch_ms = c->now_ms;
 }
 
-void watch_ack(struct core *c, const struct command *cmd)
-{
-    struct core_reply reply = { .token = cmd->token,
-                                .bad_index = UINT32_MAX,
-                                .revision = c->revision };
+/* ---- acknowledgements ---- */
 
-    if (alarms_ack(health_alarms(c->health), now_s(c), cmd->alarm_id, cmd->who,
-                   &reply.err) == RC_OK) {
-        effect_log(c, LOG_INFO, "alarm acknowledged", "alarm=%llu who=\"%s\"",
-                   (unsigned long long)cmd->alarm_id, cmd->who);
+enum rc watch_check_ack(const struct core *c, const struct command *cmd,
+                        struct alarm_ack *ret, struct err *err)
+{
+    return alarms_make_ack(health_alarms_of(c->health), now_s(c), cmd->alarm_id,
+                           cmd->who, ret, err);
+}
+
+enum rc watch_check_forget(const struct core *c, const char *name, struct err *err)
+{
+    if (objects_revision(&c->tip_objects, "ack", name) == REVISION_IN_FLIGHT ||
+        !alarms_ack_is_spent(health_alarms_of(c->health), now_s(c), name)) {
+        return err_set(err, RC_CONFLICT, "acknowledgement %s is a new one", name);
     }
-    effect_reply(c, &reply);
+    return RC_OK;
+}
+
+void watch_load_acks(struct core *c)
+{
+    for (uint32_t i = 0; i < c->objects.ack_count; i++) {
+        core_must(alarms_ack(health_alarms(c->health), now_s(c), &c->objects.acks[i]) ==
+                  RC_OK);
+    }
+}
+
+void watch_acked(struct core *c, const struct alarm_ack *ack)
+{
+    core_must(alarms_ack(health_alarms(c->health), now_s(c), ack) == RC_OK);
+    effect_log(c, LOG_INFO, "alarm acknowledged",
+               "alarm=%s kind=%s subject=%s who=\"%s\"", ack->name,
+               alarm_kind_name(ack->kind), ack->subject, ack->who);
+}
+
+void watch_forgot(struct core *c, const char *name)
+{
+    alarms_drop_ack(health_alarms(c->health), name);
+    c->ack_retry_ms = 0;
+}
+
+/* One after the other. */
+static void forget_spent_acks(struct core *c)
+{
+    const char *name = alarms_next_spent_ack(health_alarms_of(c->health), now_s(c));
+    struct command cmd = { .kind = COMMAND_FORGET_ACK, .who = "controller" };
+
+    if (name && c->ack_retry_ms <= c->now_ms) {
+        memcpy(cmd.name, name, strlen(name));
+        queue_add(c, &cmd);
+        c->ack_retry_ms = c->now_ms + RETRY_MS;
+    }
 }
 
 /* ---- out ---- */
@@ -173,6 +213,7 @@ void watch_tick(struct core *c)
     festivals_tick(c);
     health_tick(c->health, now_s(c));
     take_events(c);
+    forget_spent_acks(c);
     c->watch_ms = c->now_ms + WATCH_MS;
 }
 

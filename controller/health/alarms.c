@@ -1,19 +1,8 @@
-#include "controller/health/alarms.h"
+#include "controller/health/alarms_impl.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct alarms {
-    struct alarm *at; /* by id */
-    uint32_t count;
-    uint64_t last_id;
-    uint64_t raised;
-    uint64_t notes;
-    uint64_t overflow;
-    /* The bucket of notes: it is full at `full_s` and holds NOTE_BURST then. */
-    uint64_t full_s;
-};
 
 static const struct {
     const char *name;
@@ -59,6 +48,7 @@ void alarms_free(struct alarms *a)
 {
     if (a) {
         free(a->at);
+        free(a->acks);
         free(a);
     }
 }
@@ -200,6 +190,7 @@ void alarms_raise(struct alarms *a, uint64_t now_s, const struct alarm_report *r
     x->severity = (uint8_t)r->severity;
     snprintf(x->text, sizeof(x->text), "%s", r->text);
     if (is_new) {
+        alarms_find_ack(a, x);
         fold_new(a, x);
     }
 }
@@ -223,29 +214,6 @@ void alarms_forget(struct alarms *a, uint64_t now_s, const char *subject)
         }
     }
     fold_all(a);
-}
-
-enum rc alarms_ack(struct alarms *a, uint64_t now_s, uint64_t id, const char *who,
-                   struct err *err)
-{
-    for (uint32_t i = 0; i < a->count; i++) {
-        struct alarm *x = &a->at[i];
-
-        if (x->id != id) {
-            continue;
-        }
-        if (x->cleared_s) {
-            return err_field(err, RC_CONFLICT, "id", "alarm_cleared",
-                             "alarm %llu is cleared", (unsigned long long)id);
-        }
-        if (x->acked_s == 0) {
-            x->acked_s = now_s;
-            snprintf(x->acked_by, sizeof(x->acked_by), "%s", who);
-        }
-        return RC_OK;
-    }
-    return err_field(err, RC_NOT_FOUND, "id", "alarm_known", "no alarm %llu",
-                     (unsigned long long)id);
 }
 
 /* ---- telling ---- */

@@ -9,11 +9,16 @@
  * first; one note says that others wait.  Nothing waits in a queue: whether an alarm
  * is still to be told is worked out from what it is and what was said of it.
  *
+ * An acknowledgement is made here as a value that the caller stores before it counts,
+ * and gives back after a restart: alarms come again then with other ids, and those of
+ * the same kind and subject, no graver than what was acknowledged, are acknowledged.
+ *
  * Pure; time is seconds since 1970, told by the caller.  One owner, one thread.
  */
 #pragma once
 
 #include "controller/health/waterlevel.h"
+#include "proto/base/buf.h"
 
 #define ALARMS_MAX         2000 /* held; what is beyond is counted */
 #define ALARM_CLEAR_S      60
@@ -23,6 +28,10 @@
 #define ALARM_SUBJECT_MAX  (SUBJECT_MAX + 1 + RESOURCE_MAX)
 #define ALARM_TEXT_MAX     239
 #define ALARM_WHO_MAX      63
+#define ALARM_ACK_NAME_MAX 20 /* digits of an id */
+#define ALARM_ACK_WAIT_S                                                               \
+    900 /* guess: three times what the slowest alarm takes to come again (out_of_sync) \
+         */
 
 enum alarm_kind {
     ALARM_BLIND = 1,   /* most nodes are out of sight: perhaps it is us */
@@ -72,6 +81,18 @@ struct alarm {
     uint64_t gone_s; /* the condition is gone since; 0: it stands */
 };
 
+struct alarm_ack {
+    char name[ALARM_ACK_NAME_MAX + 1]; /* the alarm's id when it was acknowledged */
+    uint8_t kind;
+    uint8_t severity; /* that was acknowledged */
+    char subject[ALARM_SUBJECT_MAX + 1];
+    char who[ALARM_WHO_MAX + 1];
+    uint64_t acked_s;
+};
+void alarm_ack_pack(const struct alarm_ack *ack, struct buf *to);
+enum rc alarm_ack_unpack(const void *bytes, size_t len, struct alarm_ack *ret,
+                         struct err *err);
+
 struct alarms;
 
 struct alarms *alarms_new(void); /* null: no memory */
@@ -84,10 +105,18 @@ void alarms_clear(struct alarms *a, uint64_t now_s, enum alarm_kind kind,
                   const char *subject);
 /* The subject and its parts are no more: their alarms are cleared at once. */
 void alarms_forget(struct alarms *a, uint64_t now_s, const char *subject);
-/* RC_NOT_FOUND; RC_CONFLICT: it is cleared.  A second time changes nothing.  It holds
- * until the alarm is cleared or becomes graver. */
-enum rc alarms_ack(struct alarms *a, uint64_t now_s, uint64_t id, const char *who,
-                   struct err *err);
+/* What an acknowledgement of the alarm by `who` is, to be stored; the one that counts
+ * already, if there is.  RC_NOT_FOUND; RC_CONFLICT: it is cleared; RC_FULL. */
+enum rc alarms_make_ack(const struct alarms *a, uint64_t now_s, uint64_t id,
+                        const char *who, struct alarm_ack *ret, struct err *err);
+/* It is stored: it counts until the alarm is cleared or becomes graver.  An alarm that
+ * does not stand is waited for, ALARM_ACK_WAIT_S.  RC_NO_MEMORY. */
+enum rc alarms_ack(struct alarms *a, uint64_t now_s, const struct alarm_ack *ack);
+/* Nothing is acknowledged by it any more: to be deleted. */
+bool alarms_ack_is_spent(const struct alarms *a, uint64_t now_s, const char *name);
+const char *alarms_next_spent_ack(const struct alarms *a, uint64_t now_s); /* or null */
+/* It is deleted. */
+void alarms_drop_ack(struct alarms *a, const char *name);
 void alarms_tick(struct alarms *a, uint64_t now_s);
 /* When alarms_tick() has to be called next; UINT64_MAX: no matter. */
 uint64_t alarms_next_s(const struct alarms *a, uint64_t now_s);

@@ -1,4 +1,5 @@
 /* An object that is taken packs to the bytes it came from. */
+#include "controller/health/alarms.h"
 #include "proto/model/festival.h"
 #include "proto/model/object.h"
 #include "tests/fuzz/fuzz.h"
@@ -12,6 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static struct policy policy;
     struct level_settings levels;
     struct festival festival;
+    struct alarm_ack ack;
     struct buf packed = BUF_INIT;
     struct err err = { 0 };
 
@@ -29,6 +31,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         level_settings_pack(&levels, &packed);
     } else if (festival_unpack(data, size, &festival, &err) == RC_OK) {
         festival_pack(&festival, &packed);
+    } else if (alarm_ack_unpack(data, size, &ack, &err) == RC_OK) {
+        alarm_ack_pack(&ack, &packed);
     } else {
         FUZZ_CLAIM(err.code != RC_OK && err.msg[0] && err.rule[0]);
         return 0;

@@ -336,6 +336,10 @@ class Health(unittest.TestCase):
         agent = Agent(self.c, "gw-1")
         until(lambda: self.ok("GET", "/v1/nodes/gw-1")["status"]["state"] == "online")
         self.ok("PUT", "/v1/levels", {})
+        # What gw-3 said last, 85 %, still counts.
+        until(lambda: (self.report(agent, 30, ("none", ""))(),
+                       self.ok("GET", "/v1/clusters/k")["status"]["on_sale"])[1],
+              what="not on sale at 57.5 %")
         self.ok("PUT", "/v1/tenants/900", {"cluster": "k", "name": "sale"})
         now = int(time.time())
         window = {"starts": now, "ends": now + 5, "growth_percent": 300, "tenants": [900]}
@@ -364,6 +368,29 @@ class Health(unittest.TestCase):
         a = self.c.request("PATCH", "/v1/levels", {"x86": {"safe": 5}})
         self.assertEqual((a.status, a.json["field"], a.json["rule"]),
                          (400, "x86.safe", "level_order"))
+
+    def test_6_an_acknowledgement_outlives_the_controller(self):
+        self.ok("PUT", "/v1/clusters/k4", {"vip_v4": "172.31.0.4"})
+        self.ok("PUT", "/v1/nodes/gw-4", {"cluster": "k4", "vtep_v4": "172.31.0.14"})
+        self.ok("PUT", "/v1/levels", {})
+        key = ("water_level", "node/gw-4/port/up0/rx_bps")
+        agent = Agent(self.c, "gw-4")
+        until(self.report(agent, 85, key), what="no alarm at 85 %")
+        before = self.ok("POST", f"/v1/alarms/{self.alarms()[key]['id']}/ack")
+        self.assertEqual(before["state"], "acknowledged")
+        self.c.kill()
+        agent.leave()
+        self.c.start()
+        agent = Agent(self.c, "gw-4")
+        until(self.report(agent, 85, key), what="the alarm does not come again")
+        after = self.alarms()[key]
+        for name in ("state", "acknowledged_at", "acknowledged_by"):
+            self.assertEqual(after[name], before[name])
+        # Graver than what was acknowledged: it is said again.
+        until(lambda: (self.report(agent, 95, key)(), self.alarms()[key]["severity"])[1]
+              == "critical", what="not critical at 95 %")
+        self.assertEqual(self.alarms()[key]["state"], "standing")
+        agent.leave()
 
 
 if __name__ == "__main__":

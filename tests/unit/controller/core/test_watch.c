@@ -220,6 +220,99 @@ START_TEST(an_alarm_is_acknowledged_by_a_command)
 }
 END_TEST
 
+static void on_event(void *ctx, const struct store_event *event)
+{
+    (void)ctx;
+    (void)event;
+}
+
+static void on_done(void *ctx, const struct store_done *done)
+{
+    (void)ctx;
+    (void)done;
+}
+
+static void on_range(void *ctx, const struct store_range_reply *reply)
+{
+    *(uint32_t *)ctx = reply->kv_count;
+}
+
+/* Looks into the database, as another process would. */
+static uint32_t stored_acks(const struct rig *r)
+{
+    static const struct store_events events = { on_event, on_done, on_range };
+    uint32_t count = UINT32_MAX;
+    struct store *s = store_memory_open(r->db, &events, &count);
+
+    store_range(s, 1, store_key_of("/o/ack/", 7), store_key_of("/o/ack0", 7), 100);
+    while (store_memory_step(s)) {
+    }
+    store_close(s);
+    return count;
+}
+
+START_TEST(an_acknowledgement_outlives_a_restart_and_not_its_alarm)
+{
+    static const char subject[] = "node/gw-1/port/up0/rx_bps";
+    struct rig *r = rig_new();
+    uint64_t s = open_node(r);
+    struct command ack = { .kind = COMMAND_ACK, .who = "ann" };
+
+    send_load(r, s, 850);
+    rig_wait(r, 1000);
+    ack.alarm_id = standing(r, ALARM_LEVEL, subject)->id;
+    ack.dry_run = true;
+    ck_assert_int_eq(rig_command(r, &ack)->err.code, RC_OK);
+    ck_assert_uint_eq(standing(r, ALARM_LEVEL, subject)->acked_s, 0);
+    ack.dry_run = false;
+    ck_assert_int_eq(rig_command(r, &ack)->err.code, RC_OK);
+    rig_crash(r, 0);
+    rig_open(r);
+    s = open_node(r);
+    send_load(r, s, 850);
+    rig_wait(r, 1000);
+    ck_assert_str_eq(standing(r, ALARM_LEVEL, subject)->acked_by, "ann");
+    ck_assert_uint_eq(stored_acks(r), 1);
+    /* A second time is no change. */
+    ack.alarm_id = standing(r, ALARM_LEVEL, subject)->id;
+    ck_assert_int_eq(rig_command(r, &ack)->err.code, RC_OK);
+    ck_assert_uint_eq(stored_acks(r), 1);
+    /* The alarm ends, and the acknowledgement with it. */
+    send_load(r, s, 100);
+    rig_wait(r, 1000 * (ALARM_CLEAR_S + 2));
+    ck_assert_ptr_null(standing(r, ALARM_LEVEL, subject));
+    ck_assert_uint_eq(stored_acks(r), 0);
+    rig_restart(r);
+    ck_assert_uint_eq(stored_acks(r), 0);
+    s = open_node(r);
+    send_load(r, s, 850);
+    rig_wait(r, 1000);
+    ck_assert_uint_eq(standing(r, ALARM_LEVEL, subject)->acked_s, 0);
+    rig_free(r);
+}
+END_TEST
+
+START_TEST(an_acknowledgement_whose_alarm_does_not_come_again_is_forgotten)
+{
+    struct rig *r = rig_new();
+    uint64_t s = open_node(r);
+    struct command ack = { .kind = COMMAND_ACK, .who = "ann" };
+
+    send_load(r, s, 850);
+    rig_wait(r, 1000);
+    ack.alarm_id = standing(r, ALARM_LEVEL, "node/gw-1/port/up0/rx_bps")->id;
+    ck_assert_int_eq(rig_command(r, &ack)->err.code, RC_OK);
+    rig_restart(r);
+    rig_wait(r, 1000 * (ALARM_ACK_WAIT_S - 2));
+    ck_assert_uint_eq(stored_acks(r), 1);
+    rig_wait(r, 5000);
+    ck_assert_uint_eq(stored_acks(r), 0);
+    rig_restart(r);
+    ck_assert_uint_eq(stored_acks(r), 0);
+    rig_free(r);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("watch");
@@ -233,5 +326,7 @@ int main(void)
     tcase_add_test(
         tc, agents_of_a_large_region_are_told_to_gather_also_when_it_becomes_one);
     tcase_add_test(tc, an_alarm_is_acknowledged_by_a_command);
+    tcase_add_test(tc, an_acknowledgement_outlives_a_restart_and_not_its_alarm);
+    tcase_add_test(tc, an_acknowledgement_whose_alarm_does_not_come_again_is_forgotten);
     return unit_run("watch", tc);
 }

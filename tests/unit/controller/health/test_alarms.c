@@ -188,34 +188,112 @@ START_TEST(what_waited_is_told_in_the_end)
 }
 END_TEST
 
+/* What the core does with it, stored at once. */
+static enum rc ack(struct alarms *a, uint64_t now_s, uint64_t id, const char *who)
+{
+    struct alarm_ack made;
+    struct err err = { 0 };
+    enum rc rc = alarms_make_ack(a, now_s, id, who, &made, &err);
+
+    ck_assert_int_eq(err.code, rc);
+    return rc ? rc : alarms_ack(a, now_s, &made);
+}
+
 START_TEST(an_acknowledgement_holds_until_it_is_graver_or_over)
 {
     struct alarms *a = alarms_new();
-    struct err err = { 0 };
     char text[256];
+    char name[24];
     uint64_t id;
 
     raise_at(a, 1000, ALARM_LEVEL, "node/a/disk", ALARM_WARNING, 80);
     told(a, 1000, text, sizeof(text));
     id = alarms_at(a, 0)->id;
-    ck_assert_int_eq(alarms_ack(a, 1001, id + 1, "ann", &err), RC_NOT_FOUND);
-    ck_assert_int_eq(alarms_ack(a, 1001, id, "ann", &err), RC_OK);
-    ck_assert_int_eq(alarms_ack(a, 1002, id, "bob", &err), RC_OK);
+    snprintf(name, sizeof(name), "%llu", (unsigned long long)id);
+    ck_assert_int_eq(ack(a, 1001, id + 1, "ann"), RC_NOT_FOUND);
+    ck_assert_int_eq(ack(a, 1001, id, "ann"), RC_OK);
+    ck_assert_int_eq(ack(a, 1002, id, "bob"), RC_OK);
     raise_at(a, 1003, ALARM_LEVEL, "node/a/disk", ALARM_WARNING, 85);
     ck_assert_str_eq(alarms_at(a, 0)->acked_by, "ann");
     ck_assert_uint_eq(alarms_at(a, 0)->acked_s, 1001);
+    ck_assert_ptr_null(alarms_next_spent_ack(a, 1003));
     raise_at(a, 1004, ALARM_LEVEL, "node/a/disk", ALARM_CRITICAL, 90);
     ck_assert_uint_eq(alarms_at(a, 0)->acked_s, 0);
     ck_assert_str_eq(told(a, 1004, text, sizeof(text)), "!water_level:node/a/disk");
+    ck_assert_str_eq(alarms_next_spent_ack(a, 1004), name);
+    /* Of the graver one, before the first is deleted: it takes its place. */
+    ck_assert_int_eq(ack(a, 1004, id, "eve"), RC_OK);
+    ck_assert_str_eq(alarms_at(a, 0)->acked_by, "eve");
+    ck_assert(!alarms_ack_is_spent(a, 1004, name));
     alarms_clear(a, 1005, ALARM_LEVEL, "node/a/disk");
     told(a, 1065, text, sizeof(text));
-    ck_assert_int_eq(alarms_ack(a, 1066, id, "ann", &err), RC_CONFLICT);
+    ck_assert_int_eq(ack(a, 1066, id, "ann"), RC_CONFLICT);
+    ck_assert(alarms_ack_is_spent(a, 1066, name));
     /* It comes again: a new alarm, that nobody has acknowledged. */
     raise_at(a, 1100, ALARM_LEVEL, "node/a/disk", ALARM_WARNING, 80);
     ck_assert_uint_gt(alarms_find(a, ALARM_LEVEL, "node/a/disk")->id, id);
+    ck_assert_uint_eq(alarms_find(a, ALARM_LEVEL, "node/a/disk")->acked_s, 0);
+    alarms_drop_ack(a, name);
+    ck_assert_ptr_null(alarms_next_spent_ack(a, 1100));
     /* A cleared one is shown for an hour. */
     alarms_tick(a, 1065 + ALARM_KEEP_S);
     ck_assert_ptr_null(alarms_at(a, 1));
+    alarms_free(a);
+}
+END_TEST
+
+START_TEST(an_acknowledgement_from_before_a_restart_waits_for_its_alarm)
+{
+    static const struct {
+        const char *subject;
+        uint64_t at_s;
+        enum alarm_severity severity;
+        bool is_acked;
+    } cases[] = {
+        { "node/a/disk", 5000, ALARM_WARNING, true },
+        { "node/a/disk", 5000 + ALARM_ACK_WAIT_S - 1, ALARM_WARNING, true },
+        { "node/a/disk", 5000 + ALARM_ACK_WAIT_S, ALARM_WARNING, false },
+        { "node/a/disk", 5000, ALARM_CRITICAL, false },
+        { "node/b/disk", 5000, ALARM_WARNING, false },
+    };
+    const struct alarm_ack stored = { "1000000",     ALARM_LEVEL, ALARM_WARNING,
+                                      "node/a/disk", "ann",       1001 };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct alarms *a = alarms_new();
+        const struct alarm *x;
+        struct alarm_ack again;
+
+        ck_assert_int_eq(alarms_ack(a, 5000, &stored), RC_OK);
+        ck_assert_ptr_null(alarms_next_spent_ack(a, 5000));
+        raise_at(a, cases[i].at_s, ALARM_LEVEL, cases[i].subject, cases[i].severity,
+                 80);
+        x = alarms_find(a, ALARM_LEVEL, cases[i].subject);
+        ck_assert_int_eq(x->acked_s != 0, cases[i].is_acked);
+        ck_assert_str_eq(x->acked_by, cases[i].is_acked ? "ann" : "");
+        ck_assert_int_eq(alarms_make_ack(a, 6000, x->id, "bob", &again, NULL), RC_OK);
+        ck_assert_str_eq(again.who, cases[i].is_acked ? "ann" : "bob");
+        ck_assert_int_eq(alarms_ack_is_spent(a, 5000 + ALARM_ACK_WAIT_S, "1000000"),
+                         !cases[i].is_acked);
+        alarms_free(a);
+    }
+}
+END_TEST
+
+START_TEST(acknowledgements_are_as_many_as_alarms_at_most)
+{
+    struct alarms *a = alarms_new();
+    struct alarm_ack x = { "1", ALARM_LEVEL, ALARM_WARNING, "node/x/disk", "ann", 1 };
+    struct err err = { 0 };
+
+    for (int i = 0; i < ALARMS_MAX; i++) {
+        snprintf(x.name, sizeof(x.name), "%d", i);
+        ck_assert_int_eq(alarms_ack(a, 1000, &x), RC_OK);
+        ck_assert_int_eq(alarms_ack(a, 1000, &x), RC_OK); /* the same one */
+    }
+    raise_at(a, 1000, ALARM_LEVEL, "node/a/disk", ALARM_WARNING, 80);
+    ck_assert_int_eq(alarms_make_ack(a, 1000, alarms_at(a, 0)->id, "ann", &x, &err),
+                     RC_FULL);
     alarms_free(a);
 }
 END_TEST
@@ -248,6 +326,8 @@ int main(void)
         tc, ten_thousand_crossings_in_a_minute_make_few_notes_and_stay_in_bounds, 0, 2);
     tcase_add_test(tc, what_waited_is_told_in_the_end);
     tcase_add_test(tc, an_acknowledgement_holds_until_it_is_graver_or_over);
+    tcase_add_test(tc, an_acknowledgement_from_before_a_restart_waits_for_its_alarm);
+    tcase_add_test(tc, acknowledgements_are_as_many_as_alarms_at_most);
     tcase_add_test(tc, a_node_that_is_deleted_takes_its_alarms_along);
     return unit_run("alarms", tc);
 }
