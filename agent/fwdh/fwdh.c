@@ -407,23 +407,34 @@ static bool acl_permits(const struct call *c, const struct flow *f)
     return hacl_permits(a, rules, &k);
 }
 
-/* Checks 22 to 33; a drop reason or 0.  Fills half, flags and the route's key. */
+/* The VNI's row: half, flags, and which counter and meter, which are asked for. */
+static void find_vni(const struct call *c, struct flow *f)
+{
+    const struct hhalf *h = &c->s->half[f->ingress];
+    struct exact_entry key = { .w0 = hvni_key(f->layers.vni) };
+    uint64_t slot;
+
+    f->is_known = exact_find(&h->vni, &key, &slot);
+    if (f->is_known) {
+        f->flags = (uint8_t)(slot >> 32);
+        f->vni_half = (uint8_t)(slot >> 40);
+        f->meter = (uint16_t)(slot >> 48);
+        __builtin_prefetch(&c->w->vni[f->ingress][f->meter], 1);
+        __builtin_prefetch(&h->meter[PHYS_METER_VNI][f->meter]);
+    }
+}
+
+/* Checks 22 to 33; a drop reason or 0.  Fills the route's key. */
 static unsigned classify(const struct call *c, struct flow *f)
 {
     const struct hhalf *h = &c->s->half[f->ingress];
     const struct fwd_packet *p = &c->packets[f->index];
     const struct layers *l = &f->layers;
     const uint8_t *ip = p->data + l->inner_l3;
-    struct exact_entry key = { .w0 = hvni_key(l->vni) };
-    uint64_t slot;
-    uint16_t meter;
 
-    if (!exact_find(&h->vni, &key, &slot)) {
+    if (!f->is_known) {
         return DROP_UNKNOWN_VNI;
     }
-    f->flags = (uint8_t)(slot >> 32);
-    f->vni_half = (uint8_t)(slot >> 40);
-    meter = (uint16_t)(slot >> 48);
     if (l->inner_tags > 0 && !(f->flags & VNI_INNER_VLAN)) {
         return DROP_INNER_VLAN;
     }
@@ -439,9 +450,9 @@ static unsigned classify(const struct call *c, struct flow *f)
     if ((!f->is_fast && (f->flags & VNI_ACL) && hides_ports(l)) || !acl_permits(c, f)) {
         return DROP_ACL_DENY;
     }
-    count_cell(&c->w->vni[f->ingress][meter], p->length);
-    if (meter != 0 && hmeter_run(&h->meter[PHYS_METER_VNI][meter], c->now_ns,
-                                 p->length) == HMETER_RED) {
+    count_cell(&c->w->vni[f->ingress][f->meter], p->length);
+    if (f->meter != 0 && hmeter_run(&h->meter[PHYS_METER_VNI][f->meter], c->now_ns,
+                                    p->length) == HMETER_RED) {
         return DROP_METER_RED;
     }
     return DROP_NONE;
@@ -449,6 +460,9 @@ static unsigned classify(const struct call *c, struct flow *f)
 
 static void classify_chunk(struct call *c, struct chunk *ch)
 {
+    for (unsigned i = 0; i < ch->count; i++) {
+        find_vni(c, &ch->flow[i]);
+    }
     for (unsigned i = 0; i < ch->count; i++) {
         struct flow *f = &ch->flow[i];
         unsigned reason = classify(c, f);

@@ -18,6 +18,7 @@ struct flow {
     uint32_t nc;
     uint32_t key32; /* of vm_nc */
     uint32_t hash;
+    uint16_t meter;   /* and counter, of the arriving VNI */
     uint8_t ingress;  /* half of the port */
     uint8_t vni_half; /* as `vni` says it */
     uint8_t half;     /* the current one */
@@ -26,6 +27,7 @@ struct flow {
     uint8_t outcome;  /* of the lookups */
     uint8_t cls;      /* of TO_X86 */
     uint8_t reason;   /* of TO_DROP */
+    bool is_known;    /* the arriving VNI is */
     bool is_fast;     /* of the shape that fast.h knows */
     bool is_tunnel;
     bool is_v6;

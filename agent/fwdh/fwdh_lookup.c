@@ -20,7 +20,7 @@ static struct result of_cover(const struct htrie_row *row)
                             .nc = row->idx & (HNC_COUNT - 1) };
 }
 
-static struct result of_row(const struct hpart_row *row)
+static struct result of_row(const struct hpart_result *row)
 {
     static const uint8_t scopes[PHYS_ACTIONS] = { [PHYS_LOCAL] = PHYS_SCOPE_LOCAL,
                                                   [PHYS_PEER] = PHYS_SCOPE_PEER,
@@ -39,25 +39,25 @@ static struct result second_level(const struct call *c, const struct flow *f)
 {
     const struct htrie_row *row = &f->route.best->row;
     const struct hpart *part = hparts_at(&c->s->half[f->half].parts, row->part);
-    const struct hpart_row *hit =
+    const struct hpart_result *hit =
         part ? hpart_match(part, &c->s->masks, &f->route.key) : NULL;
 
     return hit ? of_row(hit) : of_cover(row);
 }
 
-/* A partition of 16 rows is 11 lines; what lies behind a shorter one costs little. */
-#define PART_LINES 11
+/* Where it stands in memory which run of lines the partition is. */
+static void prefetch_place(const struct call *c, const struct flow *f)
+{
+    if (f->route.best) {
+        __builtin_prefetch(&c->s->half[f->half].parts.at[f->route.best->row.part]);
+    }
+}
 
 static void prefetch_part(const struct call *c, const struct flow *f)
 {
-    const uint8_t *part;
-
     if (f->route.best) {
-        part = (const uint8_t *)hparts_at(&c->s->half[f->half].parts,
-                                          f->route.best->row.part);
-        for (unsigned i = 0; i < PART_LINES; i++) {
-            __builtin_prefetch(part + (size_t)i * 64);
-        }
+        hpart_prefetch(hparts_at(&c->s->half[f->half].parts, f->route.best->row.part),
+                       &f->route.key);
     }
 }
 
@@ -122,6 +122,10 @@ static bool follow(const struct call *c, struct chunk *ch, struct flow *f,
     }
 }
 
+/* As many partitions are on their way from memory at a time; those of all packets would
+ * push each other out of the first level of the cache. */
+#define PARTS_AHEAD 16u
+
 static void route_chunk(const struct call *c, struct chunk *ch)
 {
     struct htrie_query *queries[FWD_BURST];
@@ -134,16 +138,19 @@ static void route_chunk(const struct call *c, struct chunk *ch)
         }
         htrie_walk(&c->s->masks, queries, ch->live_count);
         for (unsigned i = 0; i < ch->live_count; i++) {
-            prefetch_part(c, ch->live[i]);
+            prefetch_place(c, ch->live[i]);
         }
-        for (unsigned i = 0; i < ch->live_count; i++) {
-            struct flow *f = ch->live[i];
+        for (unsigned i = 0; i < ch->live_count + PARTS_AHEAD; i++) {
+            struct flow *f = i < PARTS_AHEAD ? NULL : ch->live[i - PARTS_AHEAD];
             struct result r = { .scope = PHYS_SCOPE_MISS };
 
-            if (f->route.best) {
+            if (i < ch->live_count) {
+                prefetch_part(c, ch->live[i]);
+            }
+            if (f && f->route.best) {
                 r = second_level(c, f);
             }
-            if (follow(c, ch, f, &r, lookup == LOOKUPS_MAX)) {
+            if (f && follow(c, ch, f, &r, lookup == LOOKUPS_MAX)) {
                 htrie_start(&c->s->half[f->half].trie, &f->route);
                 ch->live[kept++] = f;
             }

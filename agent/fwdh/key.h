@@ -71,12 +71,14 @@ static inline uint64_t hkey_differs(const struct hkey *a, const struct hkey *b,
            ((a->lo ^ b->lo) & mask->lo);
 }
 
-/* Bit `n`, counted from the front; n < HKEY_BITS. */
+/* Bit `n`, counted from the front; any for n >= HKEY_BITS.  Without a branch: which
+ * word a node asks for is nothing that a processor could foresee. */
 static inline unsigned hkey_bit(const struct hkey *k, unsigned n)
 {
-    return n < 24   ? k->vni >> (23 - n) & 1
-           : n < 88 ? (unsigned)(k->hi >> (87 - n) & 1)
-                    : (unsigned)(k->lo >> (151 - n) & 1);
+    uint64_t word = n < 24 ? (uint64_t)k->vni << 40 : n < 88 ? k->hi : k->lo;
+    unsigned at = n < 24 ? n : n < 88 ? n - 24 : n - 88;
+
+    return (unsigned)(word >> (63 - at % 64)) & 1;
 }
 
 /* How many leading bits two keys share: 0 to HKEY_BITS. */

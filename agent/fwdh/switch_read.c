@@ -44,7 +44,9 @@ static bool next_part(const struct hswitch *s, const struct hhalf *h, struct hcu
 
         --*budget;
         if (p && c->row < p->count) {
-            fill_part(s, c->at, &p->row[c->row++], ret);
+            struct hpart_row row = hpart_row_of(p, c->row++);
+
+            fill_part(s, c->at, &row, ret);
             return true;
         }
         c->at++;
@@ -84,14 +86,15 @@ bool hswitch_find(const struct hswitch *s, unsigned half, const struct phys_entr
         struct hpart_row want = { .key = hkey_load(key->key + 2),
                                   .length = (uint8_t)length,
                                   .priority = key->priority };
-        const struct hpart_row *got = length < 0 || part >= h->parts.partitions
-                                          ? NULL
-                                          : hparts_find(&h->parts, part, &want);
+        int place = length < 0 || part >= h->parts.partitions
+                        ? -1
+                        : hparts_find(&h->parts, part, &want);
 
-        if (got) {
-            fill_part(s, part, got, ret);
+        if (place >= 0) {
+            want = hpart_row_of(hparts_at(&h->parts, part), (unsigned)place);
+            fill_part(s, part, &want, ret);
         }
-        return got != NULL;
+        return place >= 0;
     }
     row = hrecords_find(&h->records[key->table], key);
     return row != HRECORDS_NONE && hrecords_get(&h->records[key->table], row, ret);

@@ -277,17 +277,17 @@ static enum rc write_part(struct hhalf *h, enum phys_op op, const struct phys_en
 {
     uint32_t part = load_be16(e->key);
     struct hpart_row row = part_row(e);
-    bool exists = hparts_find(&h->parts, part, &row) != NULL;
+    int place = hparts_find(&h->parts, part, &row);
     enum rc rc;
 
-    if (exists == (op == PHYS_INSERT)) {
-        return exists ? RC_EXISTS : RC_NOT_FOUND;
+    if ((place >= 0) == (op == PHYS_INSERT)) {
+        return place >= 0 ? RC_EXISTS : RC_NOT_FOUND;
     }
     if (op == PHYS_MODIFY) {
-        return hparts_set(&h->parts, part, &row);
+        return hparts_set(&h->parts, part, (unsigned)place, &row);
     }
     rc = op == PHYS_INSERT ? hparts_add(&h->parts, part, &row)
-                           : hparts_del(&h->parts, part, &row);
+                           : hparts_del(&h->parts, part, (unsigned)place);
     if (rc == RC_OK) {
         h->part_rows += op == PHYS_INSERT ? 1 : UINT32_MAX;
     }

@@ -73,6 +73,7 @@ struct htrie_query {
     struct hkey key;
     const struct htrie_node *at;   /* where it is; null at the end */
     const struct htrie_node *best; /* the answer; null: no row matches */
+    uint32_t priority;             /* of it; 0: none */
 };
 
 /* Starts one query (asks for its first node) and, after all were started, walks all of

@@ -310,7 +310,7 @@ START_TEST(a_partition_answers_by_priority_and_is_full_at_its_slots)
         for (unsigned i = 0; i < 4; i++) {
             struct hkey k = random_key();
             const struct rule *want = best_rule(&k, r.part);
-            const struct hpart_row *hit;
+            const struct hpart_result *hit;
 
             part = hparts_at(&s->half[0].parts, r.part);
             hit = part ? hpart_match(part, &s->masks, &k) : NULL;
