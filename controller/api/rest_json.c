@@ -176,13 +176,10 @@ static enum rc finish(struct members *m, const char *const known[])
 
 enum rc rest_region_parse(json_t *json, struct region *ret, struct err *err)
 {
-    static const char *const known[] = { "name",
-                                         "icmp_source_v4",
-                                         "icmp_source_v6",
-                                         "underlay_sources",
-                                         "revision",
-                                         "ecmp_limit",
-                                         NULL };
+    static const char *const known[] = { "name",           "icmp_source_v4",
+                                         "icmp_source_v6", "underlay_sources",
+                                         "revision",       "ecmp_limit",
+                                         "steering",       NULL };
     struct members m = { .json = json, .path = "", .err = err };
     uint64_t ecmp_limit = 0; /* the default */
     json_t *sources;
@@ -193,6 +190,8 @@ enum rc rest_region_parse(json_t *json, struct region *ret, struct err *err)
     read_name(&m, NULL, ret->name, sizeof(ret->name));
     read_ip(&m, "icmp_source_v4", &ret->icmp_source_v4);
     read_ip(&m, "icmp_source_v6", &ret->icmp_source_v6);
+    read_kind(&m, "steering", "steering_known", "not a form of steering: vip or lb",
+              steering_parse, &ret->steering);
     read_whole(&m, "ecmp_limit", ECMP_LIMIT_MAX, &ecmp_limit);
     ret->ecmp_limit = (uint8_t)ecmp_limit;
     skip(&m, "revision");
@@ -295,7 +294,7 @@ enum rc rest_cluster_parse(json_t *json, const char *name, struct cluster *ret,
     ret->active_side = 'a';
     ret->kind = CLUSTER_X86;
     read_name(&m, name, ret->name, sizeof(ret->name));
-    read_kind(&m, "kind", "cluster_kind", "not a kind of cluster: x86 or xgw-h",
+    read_kind(&m, "kind", "cluster_kind", "not a kind of cluster: x86, xgw-h or lb",
               cluster_kind_parse, &ret->kind);
     if (ret->kind == CLUSTER_XGW_H) {
         fallback_meter_default(&ret->fallback_meter);
@@ -367,8 +366,9 @@ enum rc rest_node_parse(json_t *json, const char *name, struct node *ret,
     ret->kind = DEVICE_X86;
     read_name(&m, name, ret->name, sizeof(ret->name));
     read_text(&m, "cluster", ret->cluster, sizeof(ret->cluster));
-    read_kind(&m, "kind", "node_kind", "not a kind of node: x86, soft-h, tofino, bmv2",
-              device_kind_parse, &ret->kind);
+    read_kind(&m, "kind", "node_kind",
+              "not a kind of node: x86, soft-h, tofino, bmv2 or lb", device_kind_parse,
+              &ret->kind);
     read_side(&m, "side", &ret->side);
     read_ip(&m, "vtep_v4", &ret->vtep_v4);
     read_ip(&m, "vtep_v6", &ret->vtep_v6);
@@ -414,6 +414,7 @@ json_t *rest_region_json(const struct region *r)
     json_t *sources = json_array();
 
     json_object_set_new(json, "name", json_string(r->name));
+    json_object_set_new(json, "steering", json_string(steering_name(r->steering)));
     add_ip(json, "icmp_source_v4", &r->icmp_source_v4);
     add_ip(json, "icmp_source_v6", &r->icmp_source_v6);
     if (r->ecmp_limit) {

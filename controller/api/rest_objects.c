@@ -270,10 +270,10 @@ static json_t *node_status_json(const struct node_status *s)
 {
     static const char *const states[] = { "joining", "online", "suspect", "offline" };
     json_t *json = json_pack(
-        "{s:s, s:b, s:b, s:b, s:b, s:I, s:I, s:i}", "state", states[s->state],
+        "{s:s, s:b, s:b, s:b, s:b, s:b, s:I, s:I, s:i}", "state", states[s->state],
         "session", s->has_session, "syncing", s->is_syncing, "in_sync", s->in_sync,
-        "ready", s->ready, "applied", (json_int_t)s->applied, "desired",
-        (json_int_t)s->desired, "exception_count", (int)s->exception_count);
+        "ready", s->ready, "member", s->is_member, "applied", (json_int_t)s->applied,
+        "desired", (json_int_t)s->desired, "exception_count", (int)s->exception_count);
 
     json_object_set_new(json, "exceptions", exceptions_json(s));
     json_object_set_new(json, "rx_packets", json_integer((json_int_t)s->rx_packets));

@@ -177,7 +177,7 @@ static enum rc query_kind(const struct rest_request *r, unsigned *io, struct err
     const char *text = rest_query(r, "kind");
     int kind = text ? cluster_kind_parse(text, strlen(text)) : (int)*io;
 
-    if (kind < 0) {
+    if (kind < 0 || kind == CLUSTER_LB) { /* nobody is at home there */
         return err_field(err, RC_INVALID, "kind", "cluster_kind",
                          "kind: not x86 or xgw-h");
     }

@@ -5,7 +5,8 @@
 #include "controller/cli/cli_http.h"
 
 static const char *const region_fields[] = {
-    "name", "ecmp_limit", "icmp_source_v4", "icmp_source_v6", "underlay_sources", NULL
+    "name",           "steering",         "ecmp_limit", "icmp_source_v4",
+    "icmp_source_v6", "underlay_sources", NULL
 };
 static const char *const policy_fields[] = { "services", NULL };
 static const char *const cluster_fields[] = {
@@ -46,6 +47,7 @@ static const char *const entry_answers[] = { "table", "revision", NULL };
 
 static const struct cli_column region_columns[] = {
     { "NAME", "name" },
+    { "STEERING", "steering" },
     { "ICMP V4", "icmp_source_v4" },
     { "ICMP V6", "icmp_source_v6" },
     { "UNDERLAY SOURCES", "underlay_sources" },

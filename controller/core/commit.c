@@ -184,6 +184,9 @@ void commit_object(struct core *c, uint64_t revision, const struct object_change
     case COMMAND_PUT_CLUSTER:
         if (!old) {
             group_add(c, ch->cluster.name, ch->cluster.kind);
+            if (ch->cluster.kind == CLUSTER_LB) {
+                steering_fill(c);
+            }
         } else if (!same_vips(&before, &ch->cluster)) {
             jobs_cluster(c, revision, group_find(c, ch->cluster.name));
         }
@@ -222,6 +225,7 @@ void commit_object(struct core *c, uint64_t revision, const struct object_change
     watch_objects(c);
     place_refresh(c);
     sessions_objects_changed(c);
+    steering_note_devices(c);
 }
 
 /* ---- what others wrote: we follow ---- */

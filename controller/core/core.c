@@ -276,7 +276,7 @@ static void work(struct core *c)
 {
     static bool (*const slices[])(struct core *) = {
         jobs_work,    queue_work,      sessions_pump, checkpoint_work,
-        suggest_work, operations_work, waits_work,
+        suggest_work, operations_work, steering_work, waits_work,
     };
     enum { SLICES = sizeof(slices) / sizeof(slices[0]) };
 
@@ -386,7 +386,7 @@ bool core_has_work(const struct core *c)
 {
     return queue_has_work(c) || (c->phase == PHASE_SERVING && sessions_have_work(c)) ||
            checkpoint_has_work(c) || jobs_have_work(c) || suggest_has_work(c) ||
-           operations_have_work(c) || waits_have_work(c);
+           operations_have_work(c) || steering_has_work(c) || waits_have_work(c);
 }
 
 uint64_t core_next_wake(const struct core *c)

@@ -291,6 +291,7 @@ struct node_status {
     uint64_t applied;
     uint64_t desired; /* the group's last change */
     bool ready;
+    bool is_member; /* load balancers may send to it */
     uint32_t exception_count;
     const struct exception *exceptions; /* the first listed ones */
     uint32_t exception_listed;

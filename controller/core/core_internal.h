@@ -586,6 +586,21 @@ enum rc room_take_move(struct core *c, struct pending *p, struct move *m);
 uint8_t derived_pack(const struct core *c, const struct group *home, uint32_t peer,
                      uint8_t value[DERIVED_MAX]);
 
+/* ---- steering.c: what load balancers know of tenants and nodes ---- */
+
+/* The tenant's homes changed, or it came or went. */
+void steering_note_tenant(struct core *c, uint32_t vni);
+/* A group of load balancers is new: it is filled in slices. */
+void steering_fill(struct core *c);
+bool steering_is_behind(const struct core *c, const struct group *g);
+bool steering_work(struct core *c); /* one slice; false: nothing to do */
+bool steering_has_work(const struct core *c);
+/* A node's state changed, it has applied what it lacked, or it is gone. */
+void steering_note_devices(struct core *c);
+void steering_presume_members(struct core *c); /* our start */
+/* To a load balancer's configuration: who carries packets of which cluster. */
+void steering_add_members(const struct core *c, struct device_config *config);
+
 /* ---- resident.c: which of a tenant's rows an XGW-H group holds ---- */
 
 /* From scratch: to be worked off. */
@@ -731,6 +746,8 @@ struct device {
     uint64_t applied;
     bool ready;
     bool is_silent;
+    bool is_member;      /* load balancers may send to it */
+    bool is_last_member; /* though it is down */
     uint32_t exception_count;
     uint32_t exception_told; /* to health */
     struct exception *exceptions;
@@ -753,6 +770,7 @@ struct session {
     struct blob *config;
     uint32_t telemetry_ms; /* as it was told */
     uint64_t hello_id;
+    uint64_t hello_revision; /* of the group then */
     uint64_t opened_ms;
     uint64_t asked_ms; /* when an answer became due; 0: none is */
 };
@@ -780,7 +798,8 @@ void sessions_liveness(struct core *c, const char *device_id, bool is_silent);
 void sessions_change(struct core *c, struct group *g, uint64_t revision,
                      struct blob *ops);
 void sessions_objects_changed(struct core *c);
-bool sessions_pump(struct core *c); /* one slice; false: nothing to send */
+void sessions_members_changed(struct core *c); /* of load balancers */
+bool sessions_pump(struct core *c);            /* one slice; false: nothing to send */
 bool sessions_have_work(const struct core *c);
 void sessions_tick(struct core *c);
 void sessions_extend(struct core *c, uint64_t late_ms);
@@ -890,7 +909,8 @@ struct core {
     uint32_t group_count;
     struct placement *placement;
     struct profile profiles[GROUP_KINDS];
-    struct map growth; /* VNI → p: struct growth; of those that have any */
+    uint32_t steering_next_vni; /* of the walk that fills load balancers; 0: over */
+    struct map growth;          /* VNI → p: struct growth; of those that have any */
     struct job job;
     struct deferred *deferred; /* in the order they came */
     struct deferred **deferred_tail;

@@ -55,6 +55,7 @@ bool device_has_applied(const struct device *d, uint64_t revision)
 
 void device_put(struct core *c, const struct node *node)
 {
+    struct group *group = group_find(c, node->cluster);
     bool found;
     uint32_t at = device_search(c, node->name, &found);
     struct device *d;
@@ -70,7 +71,9 @@ void device_put(struct core *c, const struct node *node)
         c->devices[at] = d;
         c->device_count++;
     }
-    c->devices[at]->group = group_find(c, node->cluster);
+    d = c->devices[at];
+    d->is_member = d->is_member && d->group == group; /* else its tables are others' */
+    d->group = group;
 }
 
 void device_clear_exceptions(struct device *d)
@@ -126,6 +129,7 @@ void device_set_state(struct core *c, struct device *d, enum node_state state,
         return;
     }
     d->state = state;
+    steering_note_devices(c);
     suspect_oneself(c);
     watch_state(c, d, cause);
     if (c->suspects_itself && state == NODE_SUSPECT) {

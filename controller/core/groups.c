@@ -22,6 +22,9 @@ struct group *group_find(const struct core *c, const char *name)
 
 void group_add(struct core *c, const char *name, unsigned cluster_kind)
 {
+    static const uint8_t kinds[] = {
+        [CLUSTER_X86] = GROUP_X86, [CLUSTER_XGW_H] = GROUP_H, [CLUSTER_LB] = GROUP_LB
+    };
     bool found;
     uint32_t at = group_search(c, name, &found);
     struct group *g;
@@ -31,7 +34,7 @@ void group_add(struct core *c, const char *name, unsigned cluster_kind)
     }
     g = core_need(calloc(1, sizeof(*g)));
     memcpy(g->name, name, strnlen(name, sizeof(g->name) - 1));
-    g->kind = cluster_kind == CLUSTER_XGW_H ? GROUP_H : GROUP_X86;
+    g->kind = kinds[cluster_kind];
     g->desired = core_need(table_set_new());
     g->revision = c->revision;
     g->place = PLACEMENT_NONE;
@@ -61,7 +64,9 @@ void group_remove(struct core *c, const char *name)
         return;
     }
     sessions_close_group(c, c->groups[at], "its cluster was deleted");
-    placement_remove_cluster(c->placement, c->groups[at]->place);
+    if (c->groups[at]->place != PLACEMENT_NONE) {
+        placement_remove_cluster(c->placement, c->groups[at]->place);
+    }
     group_free(c->groups[at]);
     c->group_count--;
     memmove(&c->groups[at], &c->groups[at + 1], (c->group_count - at) * sizeof(void *));

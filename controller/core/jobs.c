@@ -9,7 +9,7 @@
  *
  * Order.  Of one VNI the VM-NC entries first, for its routes may wait for them.  Groups
  * that gain a tenant before those that lose it, x86 before XGW-H, which relies on it;
- * and those that peer to it in between.
+ * and those that peer to it, and load balancers, in between.
  *
  * A new policy concerns all tenants with an XGW-H home: they are projected again, one
  * job each.  Until then a group misses what it should hold (waits.c, reads.c).
@@ -59,7 +59,7 @@ static void tell_group(struct core *c, struct group *g, uint64_t revision)
 }
 
 /* Groups that gained a tenant hear of it before those that lost it, and of them x86
- * before XGW-H. */
+ * before XGW-H; load balancers, who lead to it, come with the last. */
 static void tell_groups(struct core *c, uint64_t revision)
 {
     for (unsigned turn = 0; turn < GROUP_KINDS + 1; turn++) {
@@ -75,6 +75,11 @@ static void tell_groups(struct core *c, uint64_t revision)
     for (uint32_t i = 0; i < c->group_count; i++) {
         c->groups[i]->has_gained = false;
     }
+}
+
+void jobs_tell(struct core *c)
+{
+    tell_groups(c, c->revision);
 }
 
 /* ---- indices ---- */
@@ -237,6 +242,19 @@ static bool has_moved(const struct core *c, const struct table_change *ch)
     return memcmp(&before, &now, sizeof(before)) != 0;
 }
 
+/* Those that lead to a tenant which changed its homes. */
+static bool leads_task(struct core *c, const struct table_change *ch)
+{
+    if (!has_moved(c, ch)) {
+        return false;
+    }
+    if (source_task(c, ch->vni)) {
+        return true;
+    }
+    steering_note_tenant(c, ch->vni);
+    return false;
+}
+
 static bool gone_task(struct core *c, const struct table_change *ch)
 {
     struct holders was = holders_of(c, ch->vni, ch->before);
@@ -264,7 +282,7 @@ static bool change_task(struct core *c, const struct table_change *ch)
         return is_tenant ? tenant_task(c, ch)
                          : ch->table != TABLE_VM_NC && rows_task(c, ch);
     case PHASE_SOURCES:
-        return is_tenant && has_moved(c, ch) && source_task(c, ch->vni);
+        return is_tenant && leads_task(c, ch);
     default:
         return is_tenant && gone_task(c, ch);
     }
@@ -581,8 +599,8 @@ bool jobs_are_behind(const struct core *c, const struct group *g, uint64_t revis
         c->job.revision <= revision) {
         return true;
     }
-    return g->kind == GROUP_H && c->policy_job.next_vni &&
-           c->policy_job.revision <= revision;
+    return steering_is_behind(c, g) || (g->kind == GROUP_H && c->policy_job.next_vni &&
+                                        c->policy_job.revision <= revision);
 }
 
 void jobs_fini(struct core *c)
@@ -612,6 +630,7 @@ void jobs_project_all(struct core *c)
                          .group = holders.at[i], .vni = vni, .mask = UINT32_MAX });
             core_must(projecting_work(c, &c->job.now));
         }
+        steering_note_tenant(c, vni);
         vni = vni < VNI_MAX ? table_set_next(c->tip, vni + 1, tenants) : 0;
     }
     for (uint32_t i = 0; i < c->group_count; i++) {

@@ -312,6 +312,7 @@ void load_ready(struct core *c, uint64_t revision)
     for (uint32_t i = 0; i < c->objects.node_count; i++) {
         device_put(c, &c->objects.nodes[i]);
     }
+    steering_presume_members(c);
     watch_objects(c);
     watch_load_acks(c);
     place_refresh(c);

@@ -106,6 +106,27 @@ static bool groups_follow(const struct core *c, const struct holders *g,
     return done;
 }
 
+/* Load balancers, who steer all traffic of a region.  One that could not place the row
+ * has the old one still. */
+static bool balancers_follow(const struct core *c, const struct operation *o,
+                             const struct run *r, char why[OPERATION_TEXT_MAX + 1])
+{
+    bool done = true;
+
+    for (uint32_t i = 0; i < c->group_count; i++) {
+        struct stand s = { .follows = true };
+
+        if (c->groups[i]->kind == GROUP_LB) {
+            s = stand_of(c, c->groups[i], o->move.vni, r->since_revision);
+        }
+        if (!s.follows || s.refuses) {
+            explain(why, s.why);
+            done = false;
+        }
+    }
+    return done;
+}
+
 static bool source_follows(const struct core *c, const struct operation *o,
                            const struct run *r, char why[OPERATION_TEXT_MAX + 1])
 {
@@ -114,7 +135,7 @@ static bool source_follows(const struct core *c, const struct operation *o,
     return groups_follow(c, &g, o, r, why);
 }
 
-/* Every group whose routes lead to the tenant. */
+/* Every group whose routes lead to the tenant, and who steers. */
 static bool is_steered(const struct core *c, const struct operation *o,
                        const struct run *r, char why[OPERATION_TEXT_MAX + 1])
 {
@@ -124,6 +145,7 @@ static bool is_steered(const struct core *c, const struct operation *o,
     bool done = groups_follow(c, &target, o, r, why);
 
     done = source_follows(c, o, r, why) && done;
+    done = balancers_follow(c, o, r, why) && done;
     for (uint32_t i = 0; done && s && i < s->count; i++) {
         struct holders h = holders_of_vni(c, s->at[i].vni);
 

@@ -397,6 +397,27 @@ static enum rc check_backing(const struct core *c, const struct cluster *x,
     return RC_OK;
 }
 
+/* Load balancers know so many nodes at most. */
+static enum rc check_members(const struct objects *o, const struct node *added,
+                             bool has_balancers, struct err *err)
+{
+    uint32_t count = added && device_kind_cluster(added->kind) != CLUSTER_LB &&
+                     !objects_node(o, added->name);
+
+    for (uint32_t i = 0; i < o->cluster_count; i++) {
+        has_balancers = has_balancers || o->clusters[i].kind == CLUSTER_LB;
+    }
+    for (uint32_t i = 0; i < o->node_count; i++) {
+        count += device_kind_cluster(o->nodes[i].kind) != CLUSTER_LB;
+    }
+    if (has_balancers && count > CLUSTER_MEMBERS_MAX) {
+        return err_field(
+            err, RC_RANGE, added ? "cluster" : "kind", "cluster_members_max",
+            "%u nodes behind load balancers: at most %d", count, CLUSTER_MEMBERS_MAX);
+    }
+    return RC_OK;
+}
+
 static enum rc check_cluster(const struct core *c, const struct cluster *x,
                              struct err *err)
 {
@@ -407,15 +428,12 @@ static enum rc check_cluster(const struct core *c, const struct cluster *x,
     if (rc) {
         return rc;
     }
-    if (x->kind == CLUSTER_LB) { /* no gateway has the pipeline yet */
-        return err_field(err, RC_INVALID, "kind", "cluster_kind",
-                         "cluster %s: load balancers are not driven yet", x->name);
-    }
     if (old && old->kind != x->kind) {
         return err_field(err, RC_CONFLICT, "kind", "kind_is_fixed",
                          "cluster %s: its kind cannot change", x->name);
     }
     rc = check_backing(c, x, old, err);
+    rc = rc ? rc : check_members(o, NULL, x->kind == CLUSTER_LB, err);
     rc = rc ? rc : check_address(o, &x->vip_v4, "vip_v4", x->name, false, err);
     return rc ? rc : check_address(o, &x->vip_v6, "vip_v6", x->name, false, err);
 }
@@ -441,6 +459,7 @@ static enum rc check_node(const struct core *c, const struct node *x, struct err
                          cluster_kind_name(cluster->kind));
     }
     rc = place_check_node(o, x, err);
+    rc = rc ? rc : check_members(o, x, false, err);
     rc = rc ? rc : check_address(o, &x->vtep_v4, "vtep_v4", x->name, true, err);
     rc = rc ? rc : check_address(o, &x->vtep_v6, "vtep_v6", x->name, true, err);
     rc = rc ? rc : check_address(o, &x->fallback_v4, "fallback_v4", x->name, true, err);

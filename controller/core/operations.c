@@ -98,6 +98,10 @@ static enum rc find_target(const struct core *c, const char *name, struct home *
         return err_field(err, RC_INVALID, "cluster", "unknown_cluster",
                          "there is no cluster '%s'", name);
     }
+    if (k->kind == CLUSTER_LB) {
+        return err_field(err, RC_INVALID, "cluster", "cluster_kind",
+                         "cluster %s: no tenant is at home on load balancers", name);
+    }
     if (k->kind == CLUSTER_XGW_H) {
         memcpy(ret->h, k->name, sizeof(ret->h));
         memcpy(ret->x86, k->backing, sizeof(ret->x86));

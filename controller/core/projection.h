@@ -24,7 +24,8 @@
 
 struct group;
 
-enum group_kind { GROUP_X86, GROUP_H, GROUP_KINDS };
+/* Kinds that tenants are at home at, and the load balancers in front of them. */
+enum group_kind { GROUP_X86, GROUP_H, GROUP_KINDS, GROUP_LB = GROUP_KINDS };
 
 /* The groups that hold a tenant's rows: its homes, and those of a move. */
 struct holders {
@@ -188,6 +189,8 @@ void jobs_policy(struct core *c, uint64_t revision);
 /* The store's events and answers are to wait. */
 bool jobs_must_wait(const struct core *c);
 void jobs_defer(struct core *c, const struct core_in *in);
+/* The sessions of groups that were touched are told, as of now; no job is running. */
+void jobs_tell(struct core *c);
 bool jobs_work(struct core *c); /* one slice; false: nothing to do */
 bool jobs_have_work(const struct core *c);
 /* Whether the group lacks something of the state as of `revision`. */

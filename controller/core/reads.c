@@ -155,6 +155,7 @@ enum rc core_node_status(const struct core *c, const char *name,
     s.applied = d->applied;
     s.desired = g->revision;
     s.ready = d->ready;
+    s.is_member = d->is_member;
     s.exception_count = d->exception_count;
     s.exceptions = d->exceptions;
     s.exception_listed = d->exception_listed;

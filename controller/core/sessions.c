@@ -106,6 +106,8 @@ static struct blob *make_config(const struct core *c, const struct node *node)
     device_config_of(&c->objects.region, cluster, node, config);
     if (cluster->kind == CLUSTER_XGW_H) {
         add_members(c, cluster, config);
+    } else if (cluster->kind == CLUSTER_LB) {
+        steering_add_members(c, config);
     }
     device_config_pack(config, &packed);
     core_must(!buf_failed(&packed));
@@ -213,6 +215,7 @@ static void hello(struct core *c, struct session *s, const struct agent_hello *h
     s->group = group_find(c, node->cluster);
     s->group->session_count++;
     s->hello_id = h->hello_id;
+    s->hello_revision = s->group->revision;
     s->device_kind = h->device_kind;
     s->asked_ms = 0;
     blob_unref(s->config);
@@ -225,6 +228,7 @@ static void hello(struct core *c, struct session *s, const struct agent_hello *h
             sync_change(s->sync, 0, NULL);
         }
     }
+    steering_note_devices(c);
     effect_log(c, LOG_INFO, "session assigned",
                "agent=%s group=%s boot=%llx applied=%llu ready=%d", d->name,
                s->group->name, (unsigned long long)h->boot_id,
@@ -290,6 +294,10 @@ static void session_msg(struct core *c, struct session *s, const struct agent_ms
     if (rc) {
         session_end(c, s, rc, err.msg);
     }
+    if (!rc && !d->is_member &&
+        (msg->kind == AGENT_ACK || msg->kind == AGENT_DIGESTS)) {
+        steering_note_devices(c); /* it may have all it lacked now */
+    }
     if (msg->kind != AGENT_BEAT) {
         operations_note(c);
     }
@@ -345,6 +353,32 @@ static bool same_blob(const struct blob *a, const struct blob *b)
     return a->len == b->len && memcmp(a->data, b->data, a->len) == 0;
 }
 
+/* It is told its configuration if that is another than before. */
+static void reconfigure(struct core *c, struct session *s, const struct node *node)
+{
+    struct blob *config = make_config(c, node);
+
+    if (same_blob(config, s->config) && s->telemetry_ms == watch_telemetry_ms(c)) {
+        blob_unref(config);
+        return;
+    }
+    blob_unref(s->config);
+    s->config = config;
+    send_assign(c, s);
+}
+
+void sessions_members_changed(struct core *c)
+{
+    for (struct session *s = c->sessions; s; s = s->next) {
+        const struct node *node =
+            s->device ? objects_node(&c->objects, s->device_id) : NULL;
+
+        if (node && s->config && s->group && s->group->kind == GROUP_LB) {
+            reconfigure(c, s, node);
+        }
+    }
+}
+
 /* Region, clusters or nodes changed: new configurations, or another group. */
 void sessions_objects_changed(struct core *c)
 {
@@ -353,7 +387,6 @@ void sessions_objects_changed(struct core *c)
     for (struct session *s = c->sessions; s; s = next) {
         const struct node *node =
             s->device ? objects_node(&c->objects, s->device_id) : NULL;
-        struct blob *config;
 
         next = s->next;
         if (!node) {
@@ -367,14 +400,7 @@ void sessions_objects_changed(struct core *c)
             session_end(c, s, RC_CONFLICT, "its node is of another kind now");
             continue;
         }
-        config = make_config(c, node);
-        if (same_blob(config, s->config) && s->telemetry_ms == watch_telemetry_ms(c)) {
-            blob_unref(config);
-            continue;
-        }
-        blob_unref(s->config);
-        s->config = config;
-        send_assign(c, s);
+        reconfigure(c, s, node);
     }
 }
 

@@ -165,6 +165,51 @@ class Placement(Case):
                              ("bps=x", "bps"), ("peers=0", "peers"), ("peers=1;2", "peers")):
             self.refused("GET", "/v1/placement?" + query, field=field)
 
+    def test_load_balancers_are_clusters_of_their_own_kind(self):
+        self.expect("PUT", "/v1/clusters/lb", {"kind": "lb", "vip_v4": "172.31.8.90"})
+        self.expect("PUT", "/v1/nodes/lb-1", {"cluster": "lb", "kind": "lb",
+                                              "vtep_v4": "172.31.8.91"})
+        status = self.expect("GET", "/v1/nodes/lb-1").json["status"]
+        self.assertEqual((status["state"], status["member"]), ("joining", False))
+        tenants = len(self.expect("GET", "/v1/tenants").json["items"])
+        self.assertEqual(self.expect("GET", "/v1/clusters/lb").json["status"]["vni_cluster"],
+                         tenants)
+        self.refused("PUT", "/v1/nodes/lb-2", {"cluster": "lb", "vtep_v4": "172.31.8.92"},
+                     field="kind", rule="kind_fits_cluster")
+        self.refused("PUT", "/v1/nodes/lb-2", {"cluster": "x86-1", "kind": "lb",
+                                               "vtep_v4": "172.31.8.92"},
+                     field="kind", rule="kind_fits_cluster")
+        self.refused("PUT", "/v1/clusters/lb2", {"kind": "l", "vip_v4": "172.31.8.93"},
+                     field="kind", rule="cluster_kind")
+        self.refused("PUT", "/v1/clusters/lb2", {"kind": "lb", "vip_v4": "172.31.8.93",
+                                                 "backing": "x86-1"}, field="backing")
+        # Nobody is at home there, moves there or is placed there.
+        self.refused("PUT", "/v1/tenants/9001", {"cluster": "lb"}, field="cluster",
+                     rule="home_kind")
+        self.expect("PUT", "/v1/tenants/9002", {"cluster": "x86-1"})
+        self.assertEqual(self.expect("GET", "/v1/clusters/lb").json["status"]["vni_cluster"],
+                         tenants + 1)
+        self.refused("POST", "/v1/tenants/9002/move", {"cluster": "lb"}, field="cluster",
+                     rule="cluster_kind")
+        self.expect("DELETE", "/v1/tenants/9002")
+        for path in ("placement", "placement/rebalance"):
+            self.refused("GET", f"/v1/{path}?kind=lb", field="kind", rule="cluster_kind")
+        for path in ("nodes/lb-1", "clusters/lb"):
+            self.expect("DELETE", "/v1/" + path)
+
+    def test_a_region_steers_by_vips_or_by_load_balancers(self):
+        before = self.c.request("GET", "/v1/region")
+        self.expect("PUT", "/v1/region", {"name": "r"})
+        self.assertEqual(self.expect("GET", "/v1/region").json["steering"], "vip")
+        self.expect("PATCH", "/v1/region", {"steering": "lb"})
+        self.assertEqual(self.expect("GET", "/v1/region").json["steering"], "lb")
+        for bad, rule in (("bgp", "steering_known"), ("", "steering_known"), (1, "type")):
+            self.refused("PATCH", "/v1/region", {"steering": bad}, field="steering",
+                         rule=rule)
+        self.assertEqual(self.expect("GET", "/v1/region").json["steering"], "lb")
+        region = before.json if before.status == 200 else {"name": "r"}
+        self.expect("PUT", "/v1/region", {k: v for k, v in region.items() if k != "revision"})
+
     def test_a_side_has_no_more_nodes_than_the_region_says(self):
         before = self.c.request("GET", "/v1/region")
         self.expect("PUT", "/v1/region", {"name": "r", "ecmp_limit": 1})

@@ -303,18 +303,28 @@ static struct ip address(const char *text)
     return ip;
 }
 
-void rig_cluster(struct rig *r, const char *name, const char *vip)
+static void put_cluster(struct rig *r, const char *name, const char *vip, uint8_t kind)
 {
     struct command cmd = { .kind = COMMAND_PUT_CLUSTER, .who = "test" };
     struct ip ip = address(vip);
     const struct core_reply *reply;
 
     rig_copy(cmd.cluster.name, name);
-    cmd.cluster.kind = CLUSTER_X86;
+    cmd.cluster.kind = kind;
     cmd.cluster.active_side = 'a';
     *(ip.family == IP_V4 ? &cmd.cluster.vip_v4 : &cmd.cluster.vip_v6) = ip;
     reply = rig_command(r, &cmd);
     ck_assert_msg(!reply->err.code, "%s", reply->err.msg);
+}
+
+void rig_cluster(struct rig *r, const char *name, const char *vip)
+{
+    put_cluster(r, name, vip, CLUSTER_X86);
+}
+
+void rig_lb_cluster(struct rig *r, const char *name, const char *vip)
+{
+    put_cluster(r, name, vip, CLUSTER_LB);
 }
 
 void rig_h_cluster(struct rig *r, const char *name, const char *vip,
@@ -348,15 +358,16 @@ void rig_policy(struct rig *r, const char *service, enum policy_place place)
 
 void rig_node(struct rig *r, const char *name, const char *cluster, const char *vtep)
 {
+    static const uint8_t kinds[] = { [CLUSTER_X86] = DEVICE_X86,
+                                     [CLUSTER_XGW_H] = DEVICE_SOFT_H,
+                                     [CLUSTER_LB] = DEVICE_LB };
     struct command cmd = { .kind = COMMAND_PUT_NODE, .who = "test" };
     const struct core_reply *reply;
 
     rig_copy(cmd.node.name, name);
     rig_copy(cmd.node.cluster, cluster);
     cmd.node.side = 'a';
-    cmd.node.kind = core_cluster_find(r->core, cluster)->kind == CLUSTER_XGW_H
-                        ? DEVICE_SOFT_H
-                        : DEVICE_X86;
+    cmd.node.kind = kinds[core_cluster_find(r->core, cluster)->kind];
     cmd.node.vtep_v4 = address(vtep);
     reply = rig_command(r, &cmd);
     ck_assert_msg(!reply->err.code, "%s", reply->err.msg);
@@ -543,6 +554,15 @@ static bool is_moving_through(const struct core *c, uint32_t vni, const char *na
     return false;
 }
 
+/* What a load balancer holds of a tenant. */
+static void naive_steering(struct naive *n, const struct tenant_status *t)
+{
+    n->at = realloc(n->at, sizeof(*n->at));
+    n->count = 1;
+    n->at[0] = (struct entry){ .table = TABLE_VNI_CLUSTER, .vni = t->vni };
+    rig_copy(n->at[0].vni_cluster.cluster, t->h_home[0] ? t->h_home : t->cluster);
+}
+
 static void check_group(const struct core *c, const char *name)
 {
     const struct table_set *have = core_group_desired(c, name);
@@ -557,13 +577,16 @@ static void check_group(const struct core *c, const char *name)
     for (uint32_t vni = core_tenant_next(c, 1); vni;
          vni = core_tenant_next(c, vni + 1)) {
         ck_assert(!core_tenant(c, vni, &t));
-        if (strcmp(n.cluster->kind == CLUSTER_XGW_H ? t.h_home : t.cluster, name) ==
-                0 ||
-            is_moving_through(c, vni, name)) {
+        n.count = 0;
+        if (n.cluster->kind == CLUSTER_LB) {
+            naive_steering(&n, &t);
+        } else if (strcmp(n.cluster->kind == CLUSTER_XGW_H ? t.h_home : t.cluster,
+                          name) == 0 ||
+                   is_moving_through(c, vni, name)) {
             naive_tenant(&n, &t);
-            for (uint32_t i = 0; i < n.count; i++) {
-                batch_add_entry(&w, ENTRY_PUT, &n.at[i]);
-            }
+        }
+        for (uint32_t i = 0; i < n.count; i++) {
+            batch_add_entry(&w, ENTRY_PUT, &n.at[i]);
         }
     }
     free(n.at);

@@ -86,6 +86,7 @@ void rig_must(struct rig *r, const char *lines);
 void rig_cluster(struct rig *r, const char *name, const char *vip);
 void rig_h_cluster(struct rig *r, const char *name, const char *vip,
                    const char *backing);
+void rig_lb_cluster(struct rig *r, const char *name, const char *vip);
 void rig_policy(struct rig *r, const char *service, enum policy_place place);
 /* Of the kind that fits its cluster. */
 void rig_node(struct rig *r, const char *name, const char *cluster, const char *vtep);

@@ -485,21 +485,6 @@ START_TEST(one_address_is_not_given_twice)
 }
 END_TEST
 
-START_TEST(a_cluster_of_load_balancers_is_refused_until_it_is_driven)
-{
-    struct command cmd = { .kind = COMMAND_PUT_CLUSTER, .who = "test" };
-    struct rig *r = rig_new();
-
-    rig_copy(cmd.cluster.name, "lb");
-    cmd.cluster.kind = CLUSTER_LB;
-    cmd.cluster.active_side = 'a';
-    cmd.cluster.vip_v4 = ip_v4(0x0a000001);
-    ck_assert_str_eq(rig_command(r, &cmd)->err.rule, "cluster_kind");
-    ck_assert_ptr_null(core_cluster_find(r->core, "lb"));
-    rig_free(r);
-}
-END_TEST
-
 int main(void)
 {
     TCase *tc = tcase_create("commands");
@@ -526,7 +511,6 @@ int main(void)
     tcase_add_test(tc, a_tenant_that_others_peer_to_stays_until_they_let_go);
     tcase_add_test(tc, a_freed_vni_is_quarantined_also_across_a_restart);
     tcase_add_test(tc, objects_that_others_name_are_kept);
-    tcase_add_test(tc, a_cluster_of_load_balancers_is_refused_until_it_is_driven);
     tcase_add_test(tc, one_address_is_not_given_twice);
     return unit_run("commands", tc);
 }
