@@ -238,6 +238,7 @@ struct check_at {
     struct rows_compare compare;
     uint32_t chain_work;
     struct map tenants; /* VNI → a: deleted entries, b: all of them before */
+    struct room_gain *gain;
 };
 void check_at_fini(struct check_at *at); /* all zero again */
 
@@ -566,6 +567,9 @@ bool place_batch(struct core *c, struct pending *p);
 /* Counts it on the cluster until then: */
 void place_hold(struct core *c, struct pending *p, uint32_t place, enum half half,
                 const struct demand *need);
+/* The same of tenants that are there already: in room_coming(). */
+void place_hold_gain(struct core *c, struct pending *p, uint32_t place, enum half half,
+                     const struct demand *need);
 /* What was placed is counted as what clusters hold, or is taken back. */
 void place_release(struct core *c, struct placed_list *l);
 
@@ -578,6 +582,18 @@ enum rc room_take_named(struct core *c, struct pending *p,
 /* The same for a tenant that moves: on the clusters of `m->to` that it is not on, and
  * the half there. */
 enum rc room_take_move(struct core *c, struct pending *p, struct move *m);
+
+/* ---- room_gain.c: entries of tenants that are there ---- */
+
+/* What the changes of an applied batch add to clusters, one by one. */
+void room_gain_add(struct core *c, struct pending *p, const struct table_change *ch);
+/* Holds all of it; RC_FULL with the numbers where it lifts a table above the critical
+ * level, or one is critical: then `*ret_vni` gains there, by rows of `*ret_table`. */
+enum rc room_gain_take(struct core *c, struct pending *p, uint32_t *ret_vni,
+                       enum table_id *ret_table);
+void room_gain_free(struct room_gain *g);
+/* What batches in flight add to a cluster, for place_hold_gain(). */
+struct usage *room_coming(struct core *c, uint32_t place);
 
 /* ---- tenant.c ---- */
 
@@ -909,6 +925,8 @@ struct core {
     uint32_t group_count;
     struct placement *placement;
     struct profile profiles[GROUP_KINDS];
+    struct usage *coming; /* by place: room_gain.c */
+    uint32_t coming_count;
     uint32_t steering_next_vni; /* of the walk that fills load balancers; 0: over */
     struct map growth;          /* VNI → p: struct growth; of those that have any */
     struct job job;

@@ -115,6 +115,7 @@ bool place_init(struct core *c)
 void place_fini(struct core *c)
 {
     placement_free(c->placement);
+    free(c->coming);
 }
 
 /* ---- questions ---- */

@@ -18,11 +18,16 @@
 struct placed {
     uint32_t place;
     enum half half;
+    bool is_gain; /* of tenants that are there: held in room_gain.c's sum */
     struct demand need;
 };
 
-void place_hold(struct core *c, struct pending *p, uint32_t place, enum half half,
-                const struct demand *need)
+static const struct resource_set *set_of(const struct core *c, uint32_t place)
+{
+    return &placement_cluster_at(c->placement, place)->set;
+}
+
+static void keep(struct pending *p, const struct placed *held)
 {
     struct placed_list *l = &p->placed;
 
@@ -30,8 +35,21 @@ void place_hold(struct core *c, struct pending *p, uint32_t place, enum half hal
         l->cap = l->cap ? 2 * l->cap : 4;
         l->at = core_need(realloc(l->at, l->cap * sizeof(*l->at)));
     }
-    l->at[l->count++] = (struct placed){ place, half, *need };
+    l->at[l->count++] = *held;
+}
+
+void place_hold(struct core *c, struct pending *p, uint32_t place, enum half half,
+                const struct demand *need)
+{
+    keep(p, &(struct placed){ place, half, false, *need });
     placement_add(c->placement, place, half, need);
+}
+
+void place_hold_gain(struct core *c, struct pending *p, uint32_t place, enum half half,
+                     const struct demand *need)
+{
+    keep(p, &(struct placed){ place, half, true, *need });
+    usage_add(set_of(c, place), room_coming(c, place), need, half);
 }
 
 void place_release(struct core *c, struct placed_list *l)
@@ -39,7 +57,13 @@ void place_release(struct core *c, struct placed_list *l)
     for (uint32_t i = 0; i < l->count; i++) {
         const struct placed *at = &l->at[i];
 
-        if (placement_cluster_at(c->placement, at->place)) {
+        if (!placement_cluster_at(c->placement, at->place)) {
+            continue; /* it is gone */
+        }
+        if (at->is_gain) {
+            usage_sub(set_of(c, at->place), room_coming(c, at->place), &at->need,
+                      at->half);
+        } else {
             placement_sub(c->placement, at->place, at->half, &at->need);
         }
     }

@@ -44,17 +44,20 @@ static void print_lack(const struct resource_set *set, const struct usage *use,
 static enum rc check_place(const struct core *c, const struct need *n, struct err *err)
 {
     const struct placement_cluster *x = placement_cluster_at(c->placement, n->place);
+    const struct level *l = health_cluster_at(c->health, x->name, WATER_SALE, false);
     struct demand room;
     struct usage use;
     unsigned which;
     char text[96];
 
-    if (!health_is_on_sale(c->health, x->name)) {
-        return err_field(
-            err, RC_CONFLICT, n->field, "sale_closed",
-            "vni %u: cluster %s is above its sale level (%.0f %%) and takes "
-            "no new tenants: leave its home open, and one is chosen",
-            n->vni, x->name, PERCENT(x->sale_bp));
+    if (l) {
+        return err_field(err, RC_CONFLICT, n->field, "sale_closed",
+                         "vni %u: cluster %s takes no new tenants: %s is at %.2f %%, "
+                         "%llu of %llu (sale level %.0f %%): leave its home open, and "
+                         "one is chosen",
+                         n->vni, x->name, l->resource, PERCENT(l->bp),
+                         (unsigned long long)l->used, (unsigned long long)l->capacity,
+                         PERCENT(x->sale_bp));
     }
     placement_usage(c->placement, n->place, &use);
     resource_room(&x->set, x->sale_bp, &room);

@@ -218,5 +218,6 @@ void check_at_fini(struct check_at *at)
 {
     batch_writer_fini(&at->place.made);
     map_fini(&at->tenants);
+    room_gain_free(at->gain);
     *at = (struct check_at){ 0 };
 }

@@ -447,9 +447,39 @@ static enum rc check_mass_delete(struct core *c, struct pending *p)
     return RC_OK;
 }
 
+/* ---- room ---- */
+
+/* The core's own steps are durable already in what they decided. */
+static bool may_gain(const struct pending *p)
+{
+    return !command_is_own(&p->command) &&
+           p->reply.counts.added + p->reply.counts.changed;
+}
+
+static enum rc check_room(struct core *c, struct pending *p)
+{
+    enum table_id table;
+    uint32_t vni;
+    enum rc rc = may_gain(p) ? room_gain_take(c, p, &vni, &table) : RC_OK;
+
+    if (rc) {
+        p->reply.bad_index = find_index(p->ops, BATCH_PUT, vni, table, NULL);
+    }
+    return rc;
+}
+
 /* ---- all together ---- */
 
-enum rule { RULE_OWNERS, RULE_TENANTS, RULE_ROUTES, RULE_COUNT, RULE_MASS, RULES };
+enum rule {
+    RULE_OWNERS,
+    RULE_TENANTS,
+    RULE_ROUTES,
+    RULE_COUNT,
+    RULE_MASS,
+    RULE_GAIN,
+    RULE_ROOM,
+    RULES
+};
 
 static enum rc check_tenants(struct core *c, struct pending *p,
                              const struct table_change *ch)
@@ -486,6 +516,12 @@ static bool check_change(struct core *c, struct pending *p,
             }
         }
         return true;
+    case RULE_GAIN:
+        if (may_gain(p)) {
+            units_spend(&c->units, 8);
+            room_gain_add(c, p, ch);
+        }
+        return true;
     default:
         return true;
     }
@@ -504,6 +540,10 @@ bool batch_check_state(struct core *c, struct pending *p)
         }
         if (at->phase == RULE_MASS) {
             check_mass_delete(c, p);
+            continue;
+        }
+        if (at->phase == RULE_ROOM) {
+            check_room(c, p);
             continue;
         }
         for (; at->change < p->changes.count && !err->code; at->change++) {

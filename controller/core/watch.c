@@ -204,6 +204,26 @@ static void look_at_devices(struct core *c)
     }
 }
 
+/* Tables by the capacity model; of halves the fuller one.  Traffic is measured. */
+static void look_at_cluster(struct core *c, const struct group *g)
+{
+    const struct cluster *cluster = objects_cluster(&c->objects, g->name);
+    const struct placement_cluster *x = placement_cluster_at(c->placement, g->place);
+    struct usage use;
+
+    placement_usage(c->placement, g->place, &use);
+    for (unsigned i = 0; cluster && i < x->set.count; i++) {
+        uint64_t used =
+            use.amount[0][i] > use.amount[1][i] ? use.amount[0][i] : use.amount[1][i];
+
+        if (!x->set.is_shared_out[i] && x->set.capacity[i] > 0) {
+            health_model(c->health, now_s(c), g->name, cluster->kind, x->set.at[i].name,
+                         used / x->set.at[i].scale,
+                         x->set.capacity[i] / x->set.at[i].scale);
+        }
+    }
+}
+
 void watch_tick(struct core *c)
 {
     if (c->phase != PHASE_SERVING || c->watch_ms > c->now_ms) {
@@ -211,6 +231,11 @@ void watch_tick(struct core *c)
     }
     look_at_devices(c);
     festivals_tick(c);
+    for (uint32_t i = 0; c->device_count > 0 && i < c->group_count; i++) {
+        if (c->groups[i]->kind < GROUP_KINDS) { /* no tenant is at home on others */
+            look_at_cluster(c, c->groups[i]);
+        }
+    }
     health_tick(c->health, now_s(c));
     take_events(c);
     forget_spent_acks(c);

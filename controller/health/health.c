@@ -579,6 +579,20 @@ static void measure_cluster(struct health *h, uint64_t now_s, uint32_t first)
     free(u);
 }
 
+void health_model(struct health *h, uint64_t now_s, const char *cluster,
+                  unsigned cluster_kind, const char *name, uint64_t used,
+                  uint64_t capacity)
+{
+    char subject[SUBJECT_MAX + 1];
+    char resource[RESOURCE_MAX + 1];
+    const struct level_measure m = { subject, resource, WATER_MODEL, used, capacity };
+
+    snprintf(subject, sizeof(subject), "cluster/%s", cluster);
+    snprintf(resource, sizeof(resource), "model.%s", name);
+    keep(h, now_s, subject, resource, used, used, used);
+    measure(h, now_s, &m, cluster_kind, NULL);
+}
+
 static bool is_first_of_cluster(const struct health *h, uint32_t at)
 {
     for (uint32_t i = 0; i < at; i++) {
@@ -658,17 +672,27 @@ struct history *health_history(const struct health *h)
     return h->history;
 }
 
-bool health_is_on_sale(const struct health *h, const char *cluster)
+const struct level *health_cluster_at(const struct health *h, const char *cluster,
+                                      enum water water, bool of_tables)
 {
     char subject[SUBJECT_MAX + 1];
     const struct level_subject *s;
+    const struct level *fullest = NULL;
 
     snprintf(subject, sizeof(subject), "cluster/%s", cluster);
     s = levels_find(h->levels, subject);
     for (uint32_t i = 0; s && i < s->count; i++) {
-        if (s->levels[i].water >= WATER_SALE) {
-            return false;
+        const struct level *l = &s->levels[i];
+
+        if (l->water >= water && (l->cause == WATER_TABLE || !of_tables) &&
+            (!fullest || l->bp > fullest->bp)) {
+            fullest = l;
         }
     }
-    return true;
+    return fullest;
+}
+
+bool health_is_on_sale(const struct health *h, const char *cluster)
+{
+    return !health_cluster_at(h, cluster, WATER_SALE, false);
 }

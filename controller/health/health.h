@@ -53,6 +53,10 @@ void health_node_state(struct health *h, uint64_t now_s, const char *node,
 void health_node_refused(struct health *h, uint64_t now_s, const char *node,
                          uint32_t exceptions);
 void health_node_sync(struct health *h, uint64_t now_s, const char *node, bool in_sync);
+/* How full a cluster's tables are by the capacity model: a level "model.NAME" of it. */
+void health_model(struct health *h, uint64_t now_s, const char *cluster,
+                  unsigned cluster_kind, const char *name, uint64_t used,
+                  uint64_t capacity);
 /* Most nodes are out of sight at once, or no more. */
 void health_blind(struct health *h, uint64_t now_s, bool is_blind, uint32_t lost,
                   uint32_t known);
@@ -92,5 +96,9 @@ const struct alarms *health_alarms_of(const struct health *h);
 struct history *health_history(const struct health *h); /* null: none */
 /* Marks that are in force for a kind of cluster. */
 struct level_marks health_marks(const struct health *h, unsigned cluster_kind);
+/* The fullest level of the cluster among those that are at `water` or above, of tables
+ * that devices report or of all; null: none. */
+const struct level *health_cluster_at(const struct health *h, const char *cluster,
+                                      enum water water, bool of_tables);
 /* False at `sale` and above: the cluster takes no new tenants. */
 bool health_is_on_sale(const struct health *h, const char *cluster);

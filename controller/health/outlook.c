@@ -63,7 +63,7 @@ void outlook_make(const struct health *h, uint64_t now_s, const struct festival 
          i++) {
         for (uint32_t j = 0; j < s->count; j++) {
             const struct level *l = &s->levels[j];
-            double then = l->cause == WATER_TABLE
+            double then = l->cause != WATER_LOAD
                               ? trend_of(health_history(h), s->name, l, now_s,
                                          (double)f->ends_s / DAY_S)
                               : peak_of(health_history(h), s->name, l, now_s) *

@@ -30,7 +30,8 @@ uint32_t water_bp(uint64_t used, uint64_t capacity);
 /* What acts when it is critical. */
 enum water_cause {
     WATER_TABLE, /* the tables, equal on all nodes: of the cluster */
-    WATER_LOAD   /* load of one node */
+    WATER_LOAD,  /* load of one node */
+    WATER_MODEL  /* nothing: what its tenants should take of a cluster's tables */
 };
 
 struct level {

@@ -359,6 +359,31 @@ class Health(unittest.TestCase):
         self.assertEqual(self.ok("GET", "/v1/festivals")["items"], [])
         agent.leave()
 
+    def test_6_a_critical_table_takes_no_more_entries(self):
+        agent = Agent(self.c, "gw-1")
+        until(lambda: self.ok("GET", "/v1/nodes/gw-1")["status"]["state"] == "online")
+        until(lambda: (self.report(agent, 10, ("none", ""))(), self.c.request(
+            "PUT", "/v1/tenants/901", {"cluster": "k"}))[1].status == 200,
+            what="the sale stays closed")
+        self.ok("PUT", "/v1/tenants/901/vms/10.0.0.1", {"nc": "172.16.1.1"})
+
+        def refused():
+            agent.report([("", "table.vm_nc", TABLE, 930, 1000)])
+            a = self.c.request("PUT", "/v1/tenants/901/vms/10.0.0.2", {"nc": "172.16.1.1"})
+            self.c.request("DELETE", "/v1/tenants/901/vms/10.0.0.2")
+            return a.status != 200 and a
+        a = until(refused, what="93 % are not critical")
+        self.assertEqual((a.status, a.json["code"], a.json["rule"]),
+                         (507, "full", "critical_level"))
+        self.assertIn("table.vm_nc is at 93.00 %, 930 of 1000", a.json["detail"])
+        self.assertIn("xgwctl rebalance", a.json["detail"])
+        self.ok("PUT", "/v1/tenants/901/vms/10.0.0.1", {"nc": "172.16.1.2"})
+        self.ok("DELETE", "/v1/tenants/901/vms/10.0.0.1")
+        use = self.ok("GET", "/v1/clusters/k")["status"]
+        self.assertEqual(use["placement"]["takes_tenants"], False)
+        self.ok("DELETE", "/v1/tenants/901")
+        agent.leave()
+
     def test_4_settings_of_levels(self):
         self.ok("PATCH", "/v1/levels", {"x86": {"sale": 20, "safe": 30}})
         levels = self.ok("GET", "/v1/levels")

@@ -266,6 +266,111 @@ START_TEST(a_tenant_moves_only_to_where_there_is_room)
 }
 END_TEST
 
+/* An x86 node with room for 100 entries of 71 bytes: 90 up to the critical level. */
+static struct rig *small_region(void)
+{
+    struct core_config config;
+    struct rig *r;
+
+    core_config_default(&config);
+    config.x86_node.memory_bytes = 100 * config.x86_node.entry_bytes;
+    r = rig_new_with(&config);
+    rig_cluster(r, "x1", "172.16.255.1");
+    return r;
+}
+
+/* VMs `first` to `last` of VNI 1, to one NC. */
+static struct blob *vms(unsigned first, unsigned last, unsigned nc)
+{
+    struct batch_writer w;
+    struct blob *ops;
+
+    batch_writer_init(&w);
+    for (unsigned i = first; i <= last; i++) {
+        struct entry e = { .table = TABLE_VM_NC, .vni = 1 };
+
+        e.vm_nc.vm = ip_v4(0x0a000000 + i);
+        e.vm_nc.nc = ip_v4(0xac100100 + nc);
+        batch_add_entry(&w, ENTRY_PUT, &e);
+    }
+    ops = batch_writer_finish(&w);
+    batch_writer_fini(&w);
+    return ops;
+}
+
+static const struct core_reply *put_vms(struct rig *r, unsigned first, unsigned last,
+                                        unsigned nc)
+{
+    uint64_t token = rig_queue(r, vms(first, last, nc));
+
+    rig_run(r);
+    return rig_reply(r, token);
+}
+
+START_TEST(up_to_the_critical_level_a_cluster_takes_entries_of_its_tenants_and_no_more)
+{
+    struct rig *r = small_region();
+    const struct core_reply *p;
+    uint64_t first;
+    uint64_t second;
+
+    rig_must(r, AT(1, "\"cluster\":\"x1\"")); /* counts 5: itself, 2 routes, 2 VMs */
+    ck_assert_int_eq(put_vms(r, 1, 80, 1)->err.code, RC_OK);
+    RIG_REFUSES(r, AT(2, "\"cluster\":\"x1\""), RC_CONFLICT, "no_room");
+    /* What is in flight counts: each of them would fit. */
+    first = rig_queue(r, vms(81, 85, 1));
+    second = rig_queue(r, vms(86, 89, 1));
+    rig_run(r);
+    ck_assert_int_eq(rig_reply(r, first)->err.code, RC_OK);
+    p = rig_reply(r, second);
+    ck_assert_int_eq(p->err.code, RC_FULL);
+    ck_assert_str_eq(p->err.rule, "critical_level");
+    ck_assert_uint_eq(p->bad_index, 0);
+    ck_assert_ptr_nonnull(strstr(p->err.msg, "vni 1: cluster x1 takes no more entries: "
+                                             "memory needs 284 and has 6248 of 7100 "
+                                             "bytes, critical at 90 %"));
+    ck_assert_int_eq(put_vms(r, 86, 87, 1)->err.code, RC_OK); /* 90 */
+    ck_assert_int_eq(put_vms(r, 88, 88, 1)->err.code, RC_FULL);
+    /* Routes that the tenant is counted with are no more. */
+    rig_must(r, ROUTE(1, "10.0.0.0/8") ROUTE(1, "10.1.0.0/16"));
+    RIG_REFUSES(r, ROUTE(1, "10.2.0.0/16"), RC_FULL, "critical_level");
+    RIG_REFUSES(r, AT(1, "\"cluster\":\"x1\",\"reserved_vms\":88"), RC_FULL,
+                "critical_level");
+    rig_must(r, AT(1, "\"cluster\":\"x1\",\"reserved_vms\":87"));
+    /* What is changed, deleted or put in the place of another passes. */
+    ck_assert_int_eq(put_vms(r, 1, 87, 2)->err.code, RC_OK);
+    rig_must(
+        r, "{\"op\":\"delete\",\"table\":\"vm_nc\",\"vni\":1,\"vm\":\"10.0.0.1\"}\n" VM(
+               1, "10.0.0.88", "172.16.1.1"));
+    rig_must(r,
+             "{\"op\":\"delete\",\"table\":\"vm_nc\",\"vni\":1,\"vm\":\"10.0.0.2\"}\n");
+    rig_must(r, VM(1, "10.0.0.2", "172.16.1.1")); /* as was announced */
+    RIG_REFUSES(r, VM(1, "10.0.0.1", "172.16.1.1"), RC_FULL, "critical_level");
+    ck_assert_uint_eq(used(r, "x1", "memory", HALF_0), 90 * 71);
+    rig_free(r);
+}
+END_TEST
+
+START_TEST(of_xgw_h_the_half_counts_that_the_tenant_is_in)
+{
+    struct rig *r = region();
+    const struct core_reply *p;
+
+    rig_must(r, AT(1, H1 ",\"half\":\"0\",\"reserved_routes\":65000"));
+    rig_must(r, AT(2, H1 ",\"half\":\"0\""));
+    rig_must(r, AT(3, H1 ",\"half\":\"1\""));
+    /* 5,000 rows and 3,000: above sale, below 8,293 of 9,215. */
+    rig_must(r, AT(2, "\"reserved_routes\":39000"));
+    p = rig_entries(r, AT(2, "\"reserved_routes\":45500"));
+    ck_assert_int_eq(p->err.code, RC_FULL);
+    ck_assert_ptr_nonnull(strstr(p->err.msg, "vni 2: cluster h1 takes no more entries: "
+                                             "route needs 500 and has 8000 of 9215 "
+                                             "rows, critical at 90 %"));
+    rig_must(r, AT(3, "\"reserved_routes\":45500"));
+    rig_free(r);
+}
+END_TEST
+
 START_TEST(too_much_for_one_half_stands_in_both)
 {
     struct rig *r = region();
@@ -541,6 +646,10 @@ int main(void)
         tc, a_reservation_counts_at_once_and_what_does_not_fit_is_refused_with_numbers);
     tcase_add_test(tc, a_cluster_that_is_named_must_have_room_as_one_that_is_chosen);
     tcase_add_test(tc, a_tenant_moves_only_to_where_there_is_room);
+    tcase_add_test(
+        tc,
+        up_to_the_critical_level_a_cluster_takes_entries_of_its_tenants_and_no_more);
+    tcase_add_test(tc, of_xgw_h_the_half_counts_that_the_tenant_is_in);
     tcase_add_test(tc, too_much_for_one_half_stands_in_both);
     tcase_add_test(tc, traffic_counts_where_it_arrives_and_needs_nodes);
     tcase_add_test(tc, an_nc_counts_once_however_many_tenants_name_it);

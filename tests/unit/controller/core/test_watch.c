@@ -129,6 +129,49 @@ START_TEST(safe_is_an_alarm_and_a_critical_node_is_handed_on_once)
 }
 END_TEST
 
+#define TENANT(vni) "{\"table\":\"tenant\",\"vni\":" #vni ",\"cluster\":\"x86-1\"}\n"
+#define VM(host, nc)                                                                   \
+    "{\"table\":\"vm_nc\",\"vni\":1,\"vm\":\"10.0.0." #host "\",\"nc\":\"" nc "\"}\n"
+#define NO_VM(host)                                                                    \
+    "{\"op\":\"delete\",\"table\":\"vm_nc\",\"vni\":1,\"vm\":\"10.0.0." #host "\"}\n"
+
+START_TEST(tables_that_a_device_reports_close_the_sale_and_at_critical_refuse_entries)
+{
+    struct rig *r = rig_new();
+    uint64_t s = open_node(r);
+    const struct core_reply *p;
+
+    rig_must(r, TENANT(1) VM(1, "172.16.1.1") VM(2, "172.16.1.1") VM(3, "172.16.1.1"));
+    send_load(r, s, 750);
+    rig_wait(r, 1000);
+    p = rig_entries(r, TENANT(2));
+    ck_assert_int_eq(p->err.code, RC_CONFLICT);
+    ck_assert_str_eq(p->err.rule, "sale_closed");
+    ck_assert_ptr_nonnull(
+        strstr(p->err.msg, "is at 75.00 %, 750 of 1000 (sale level 70"));
+    rig_must(r, VM(4, "172.16.1.1")); /* sale closes for tenants, not for entries */
+    send_load(r, s, 912);
+    rig_wait(r, 1000);
+    p = rig_entries(r, VM(4, "172.16.1.2") VM(5, "172.16.1.1"));
+    ck_assert_int_eq(p->err.code, RC_FULL);
+    ck_assert_str_eq(p->err.rule, "critical_level");
+    ck_assert_uint_eq(p->bad_index, 0);
+    ck_assert_ptr_nonnull(strstr(p->err.msg, "cluster x86-1 takes no more entries: "
+                                             "table.vxlan_route is at 91.20 %, 912 of "
+                                             "1000"));
+    rig_must(r, VM(4, "172.16.1.2")); /* an update */
+    rig_must(r, VM(5, "172.16.1.2") NO_VM(4));
+    rig_must(r, NO_VM(3));
+    send_load(r, s, 850); /* cleared 10 points lower */
+    rig_wait(r, 1000);
+    RIG_REFUSES(r, VM(6, "172.16.1.1"), RC_FULL, "critical_level");
+    send_load(r, s, 790);
+    rig_wait(r, 1000);
+    rig_must(r, VM(6, "172.16.1.1"));
+    rig_free(r);
+}
+END_TEST
+
 START_TEST(a_lost_session_is_one_alarm_that_ends_when_it_is_back)
 {
     struct core_config config;
@@ -321,6 +364,8 @@ int main(void)
     tcase_add_test(tc,
                    telemetry_becomes_levels_of_node_and_cluster_and_closes_the_sale);
     tcase_add_test(tc, safe_is_an_alarm_and_a_critical_node_is_handed_on_once);
+    tcase_add_test(
+        tc, tables_that_a_device_reports_close_the_sale_and_at_critical_refuse_entries);
     tcase_add_test(tc, a_lost_session_is_one_alarm_that_ends_when_it_is_back);
     tcase_add_test(tc, settings_of_levels_are_kept_over_a_restart_and_count_at_once);
     tcase_add_test(
