@@ -54,9 +54,8 @@ static bool read_fields(struct reader *r, struct alarm_ack *ack)
     }
     ack->acked_s = read_u64(r);
     return !r->failed && reader_left(r) == 0 && ack->name[0] && ack->subject[0] &&
-           ack->kind > 0 && ack->kind < ALARM_KINDS &&
-           ack->severity >= ALARM_WARNING && ack->severity <= ALARM_CRITICAL &&
-           ack->acked_s > 0;
+           ack->kind > 0 && ack->kind < ALARM_KINDS && ack->severity >= ALARM_WARNING &&
+           ack->severity <= ALARM_CRITICAL && ack->acked_s > 0;
 }
 
 enum rc alarm_ack_unpack(const void *bytes, size_t len, struct alarm_ack *ret,
