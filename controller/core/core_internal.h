@@ -797,7 +797,8 @@ void device_put(struct core *c, const struct node *node);
 void device_remove(struct core *c, const char *name);
 void device_set_state(struct core *c, struct device *d, enum node_state state,
                       const char *cause);
-/* Online, or suspect: it forwards with the tables it has. */
+/* Online, or suspect, or not heard of since our start: it forwards with the tables it
+ * has. */
 bool device_may_forward(const struct device *d);
 /* It holds what its group had by that revision, as far as its session says. */
 bool device_has_applied(const struct device *d, uint64_t revision);

@@ -39,7 +39,8 @@ struct device *device_find(const struct core *c, const char *name)
 
 bool device_may_forward(const struct device *d)
 {
-    return d->state == NODE_ONLINE || d->state == NODE_SUSPECT;
+    return d->state == NODE_ONLINE || d->state == NODE_SUSPECT ||
+           (d->state == NODE_JOINING && d->is_member);
 }
 
 bool device_has_applied(const struct device *d, uint64_t revision)

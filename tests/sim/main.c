@@ -41,14 +41,15 @@ static void print_counts(const struct sim *s, double seconds)
         "  faults: links %llu, partitions %llu, agents %llu, devices %llu, "
         "sockets %llu, controllers %llu, store %llu, device writes %llu, "
         "corruptions %llu, stalls %llu, lies %llu; moves %llu, of which steered %llu, "
-        "refuted by probes %llu\n",
+        "refuted by probes %llu, rows of load balancers turned %llu\n",
         (unsigned long long)c->link_cuts, (unsigned long long)c->partitions,
         (unsigned long long)c->agent_crashes, (unsigned long long)c->device_crashes,
         (unsigned long long)c->disconnects, (unsigned long long)c->controller_crashes,
         (unsigned long long)c->store_errors, (unsigned long long)c->write_errors,
         (unsigned long long)c->corruptions, (unsigned long long)c->stalls,
         (unsigned long long)c->lies, (unsigned long long)c->moves,
-        (unsigned long long)c->moved, (unsigned long long)c->refuted);
+        (unsigned long long)c->moved, (unsigned long long)c->refuted,
+        (unsigned long long)c->turned);
     printf("  checks: %llu full, %llu of `applied`\n", (unsigned long long)c->checks,
            (unsigned long long)c->applied_checks);
 }

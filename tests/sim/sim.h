@@ -22,9 +22,10 @@
 #include "controller/store/store_memory.h"
 
 #define SIM_NODES_MAX    64
-#define SIM_X86          2             /* clusters of each kind */
-#define SIM_CLUSTERS     (SIM_X86 * 2) /* x86-0, x86-1, h-0, h-1; x86-n is behind h-n */
-#define SIM_COMMANDS_MAX 8             /* outstanding at once */
+#define SIM_X86          2             /* clusters of each kind that has tenants */
+#define SIM_HOMES        (SIM_X86 * 2) /* x86-0, x86-1, h-0, h-1; x86-n is behind h-n */
+#define SIM_CLUSTERS     (SIM_HOMES + 1) /* and lb in front of all of them */
+#define SIM_COMMANDS_MAX 8               /* outstanding at once */
 #define SIM_HISTORY      4096
 #define SIM_BEAT_MS      UINT64_C(10000)
 
@@ -108,6 +109,7 @@ struct sim_command {
 
 struct sim_counts {
     uint64_t moves, moved, refuted; /* … because a probe said otherwise */
+    uint64_t turned;                /* rows of load balancers, by moves */
     uint64_t steps, commands, acknowledged, refused, unknown;
     uint64_t link_cuts, partitions, agent_crashes, device_crashes, disconnects;
     uint64_t controller_crashes, store_errors, write_errors, corruptions, stalls, lies;
@@ -196,6 +198,8 @@ bool moves_are_over(const struct sim *s);
 bool moves_is_moving(const struct sim *s, uint32_t vni);
 void moves_begin(struct sim *s, uint32_t vni, struct sim_command *slot);
 void moves_follow(struct sim *s); /* the model learns of homes that have changed */
+/* A load balancer was written to. */
+void moves_check_steered(struct sim_agent *lb, const struct change_list *changes);
 
 /* ---- sim_churn.c ---- */
 
@@ -204,7 +208,11 @@ uint64_t sim_next_token(struct sim *s);
 void sim_cluster_name(unsigned cluster, char ret[CLUSTER_NAME_MAX + 1]);
 static inline bool sim_is_h(unsigned cluster)
 {
-    return cluster >= SIM_X86;
+    return cluster >= SIM_X86 && cluster < SIM_HOMES;
+}
+static inline bool sim_is_lb(unsigned cluster)
+{
+    return cluster == SIM_HOMES;
 }
 
 void churn_setup(struct sim *s); /* region, clusters, nodes */

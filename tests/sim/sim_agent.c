@@ -321,6 +321,9 @@ static void observe(void *ctx, const struct driver_write *w,
     sim_note(a->sim, "write", a->index, w->revision);
     a->sim->counts.device_writes += changes->count > 0;
     check_write(a);
+    if (sim_is_lb(a->index % SIM_CLUSTERS)) {
+        moves_check_steered(a, changes);
+    }
 }
 
 void agent_start(struct sim_agent *a)
@@ -334,6 +337,8 @@ void agent_start(struct sim_agent *a)
 
     if (sim_is_h(a->index % SIM_CLUSTERS)) {
         config.device_kind = DEVICE_SOFT_H;
+    } else if (sim_is_lb(a->index % SIM_CLUSTERS)) {
+        config.device_kind = DEVICE_LB;
     }
     snprintf(config.device_id, sizeof(config.device_id), "%s", a->name);
     a->start_at_ms = 0;

@@ -328,6 +328,15 @@ static void add_desired(const struct sim *s, const struct entries *all, uint32_t
     batch_add_entry(to, ENTRY_PUT, &e);
 }
 
+/* Where a load balancer sends the tenant's packets. */
+static void add_steering(const struct entry *tenant, struct batch_writer *to)
+{
+    struct entry e = { .table = TABLE_VNI_CLUSTER, .vni = tenant->vni };
+
+    strcpy(e.vni_cluster.cluster, home_of(tenant, tenant->tenant.h_home[0]));
+    batch_add_entry(to, ENTRY_PUT, &e);
+}
+
 static struct table_set *make_desired(const struct sim *s, unsigned cluster)
 {
     struct table_set *set = table_set_new();
@@ -342,6 +351,10 @@ static struct table_set *make_desired(const struct sim *s, unsigned cluster)
          vni = table_set_next(s->model, vni + 1, ~0u)) {
         struct entry tenant;
 
+        if (tenant_of(s, vni, &tenant) && sim_is_lb(cluster)) {
+            add_steering(&tenant, &w);
+            continue;
+        }
         if (!tenant_of(s, vni, &tenant) ||
             strcmp(home_of(&tenant, sim_is_h(cluster)), name) != 0) {
             continue;
@@ -405,7 +418,7 @@ static void check_device(struct sim *s, struct sim_agent *a,
 /* No VNI is in two clusters of a kind; one in an XGW-H cluster is in that behind it. */
 static void check_homes(struct sim *s, struct table_set *const sets[SIM_CLUSTERS])
 {
-    for (unsigned c = 0; c < SIM_CLUSTERS; c++) {
+    for (unsigned c = 0; c < SIM_HOMES; c++) {
         for (uint32_t vni = table_set_next(sets[c], VNI_MIN, ~0u); vni != 0;
              vni = table_set_next(sets[c], vni + 1, ~0u)) {
             if (c % SIM_X86 == 0 && table_set_next(sets[c + 1], vni, ~0u) == vni) {

@@ -12,6 +12,10 @@
 
 void sim_cluster_name(unsigned cluster, char ret[CLUSTER_NAME_MAX + 1])
 {
+    if (sim_is_lb(cluster)) {
+        strcpy(ret, "lb");
+        return;
+    }
     snprintf(ret, CLUSTER_NAME_MAX + 1, sim_is_h(cluster) ? "h-%u" : "x86-%u",
              cluster % SIM_X86);
 }
@@ -36,6 +40,8 @@ static void fill_setup(struct sim *s, uint32_t step, struct command *cmd,
             cmd->cluster.kind = CLUSTER_XGW_H;
             sim_cluster_name(step - 1 - SIM_X86, cmd->cluster.backing);
             fallback_meter_default(&cmd->cluster.fallback_meter);
+        } else if (sim_is_lb(step - 1)) {
+            cmd->cluster.kind = CLUSTER_LB;
         }
     } else if (step == SIM_CLUSTERS + 1) {
         cmd->kind = COMMAND_PUT_POLICY;
@@ -44,14 +50,17 @@ static void fill_setup(struct sim *s, uint32_t step, struct command *cmd,
     } else {
         const struct sim_agent *a = &s->agents[step - SETUP_OBJECTS];
         bool is_h = sim_is_h(a->index % SIM_CLUSTERS);
+        bool is_lb = sim_is_lb(a->index % SIM_CLUSTERS);
 
         cmd->kind = COMMAND_PUT_NODE;
         memcpy(cmd->node.name, a->name, sizeof(cmd->node.name));
         memcpy(cmd->node.cluster, a->cluster, sizeof(cmd->node.cluster));
-        cmd->node.kind = is_h ? DEVICE_SOFT_H : DEVICE_X86;
+        cmd->node.kind = is_h ? DEVICE_SOFT_H : is_lb ? DEVICE_LB : DEVICE_X86;
         cmd->node.side = a->index / SIM_CLUSTERS % 2 ? 'b' : 'a';
         cmd->node.vtep_v4 = ip_v4(0xc6336600 + a->index);
-        cmd->node.fallback_v4 = is_h ? cmd->node.vtep_v6 : ip_v4(0xc6336700 + a->index);
+        if (!is_h && !is_lb) {
+            cmd->node.fallback_v4 = ip_v4(0xc6336700 + a->index);
+        }
     }
 }
 

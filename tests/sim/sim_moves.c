@@ -41,7 +41,7 @@ void moves_begin(struct sim *s, uint32_t vni, struct sim_command *slot)
 
     cmd.move.vni = vni;
     cmd.move.drain_ms = (uint32_t)sim_random(s, 20000);
-    sim_cluster_name((unsigned)sim_random(s, SIM_CLUSTERS), cmd.move.cluster);
+    sim_cluster_name((unsigned)sim_random(s, SIM_HOMES), cmd.move.cluster);
     slot->token = cmd.token = sim_next_token(s);
     slot->vni = vni;
     slot->is_unknown = false;
@@ -102,6 +102,47 @@ void moves_follow(struct sim *s)
                    o->step == MOVE_PROBE) {
             *last = number_of(o);
             s->counts.refuted += strstr(o->text, "VNI is") != NULL;
+        }
+    }
+}
+
+/* Whoever may take its packets there has it: all of the cluster that forward, but those
+ * whose writes were made to fail, or whose tables were spoilt. */
+static void check_target(struct sim *s, const struct sim_agent *lb,
+                         const struct operation *o)
+{
+    const char *to = o->move.to.h[0] ? o->move.to.h : o->move.to.x86;
+
+    for (unsigned i = 0; i < s->config.nodes; i++) {
+        const struct sim_agent *a = &s->agents[i];
+
+        if (strcmp(a->cluster, to) == 0 && a->device_at_ms == 0 && !a->is_tainted &&
+            memory_device_state(a->device).ready &&
+            !table_set_rows(memory_device_tables(a->device), o->move.vni, TABLE_VNI)) {
+            sim_fail(s, "%s steers vni %u to %s, where %s has it not", lb->name,
+                     o->move.vni, to, a->name);
+        }
+    }
+}
+
+/* Make before break: a row that a move turned leads to where the tenant is whole. */
+void moves_check_steered(struct sim_agent *lb, const struct change_list *changes)
+{
+    struct sim *s = lb->sim;
+    const struct operation *o;
+
+    for (uint32_t k = 0; s->core && k < changes->count; k++) {
+        const struct table_change *ch = &changes->at[k];
+
+        if (!ch->before || !ch->after) {
+            continue;
+        }
+        for (uint32_t i = 0; (o = core_operation_at(s->core, i)); i++) {
+            if (o->state == OPERATION_RUNNING && o->move.vni == ch->vni &&
+                (o->step == MOVE_STEER || o->step == MOVE_DRAIN)) {
+                s->counts.turned++;
+                check_target(s, lb, o);
+            }
         }
     }
 }
