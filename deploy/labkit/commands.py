@@ -64,7 +64,7 @@ def gateway(paths, node):
     what = [paths.program("xgw-gateway"), "--control", socket(paths, node),
             "--ports", "up0=af_packet:up0"]
     if not node.backing:
-        return what + ["--pipeline", "x86"]
+        return what + ["--pipeline", node.role]
     crt, key = paths.cert(node.name)
     return what + ["--pipeline", "h", "--addresses", "up0=%s>%s up0=%s>%s" % (
         node.ip4, node.hop4, node.ip6, node.hop6), "--tls-ca", paths.ca,
@@ -91,7 +91,8 @@ def agent(paths, node):
     return [paths.program("xgw-agent"), "--device-id", node.name,
             "--controllers", "127.0.0.1:%d" % GRPC_PORT, "--tls-name", "controller",
             "--tls-ca", paths.ca, "--tls-cert", crt, "--tls-key", key,
-            *(switch(paths, node) if node.backing else ("--gateway", socket(paths, node)))]
+            *(switch(paths, node) if node.backing else
+              ("--device-kind", node.role, "--gateway", socket(paths, node)))]
 
 
 def switch(paths, node):
@@ -121,6 +122,12 @@ def apply(paths):
 
 def import_entries(paths):
     return ctl(paths, "import", paths.entries)
+
+
+def move(paths, tenant, cluster, drain_ms):
+    """Ends when the tenant is at home there and nowhere else."""
+    return ctl(paths, "tenant", "move", str(tenant.vni), "--to", cluster, "--drain-ms",
+               str(drain_ms))
 
 
 def status(paths):
@@ -172,17 +179,18 @@ def device(paths, node):
 def region(lab):
     """region.yaml as an object."""
     return {
-        "region": {"name": plan.REGION, "icmp_source_v4": plan.ICMP_SOURCE[0],
+        "region": {"name": plan.REGION, "steering": "lb" if lab.balancers else "vip",
+                   "icmp_source_v4": plan.ICMP_SOURCE[0],
                    "icmp_source_v6": plan.ICMP_SOURCE[1],
                    "underlay_sources": plan.UNDERLAY_SOURCE},
-        "clusters": [{"name": g.cluster, "kind": "xgw-h" if g.backing else "x86",
+        "clusters": [{"name": g.cluster, "kind": g.role,
                       "active_side": g.side, "vip_v4": g.vip4, "vip_v6": g.vip6,
                       **(behind(g) if g.backing else {})} for g in lab.members],
         "nodes": [{"name": g.name, "cluster": g.cluster, "side": g.side,
-                   "kind": "soft-h" if g.backing else "x86",
+                   "kind": "soft-h" if g.backing else g.role,
                    "vtep_v4": g.vtep4, "vtep_v6": g.vtep6,
-                   **({} if g.backing else {"fallback_v4": g.fallback4,
-                                            "fallback_v6": g.fallback6}),
+                   **({"fallback_v4": g.fallback4, "fallback_v6": g.fallback6}
+                      if g.fallback4 else {}),
                    # A switch's ports are numbers.
                    "uplinks": [{"port": "0" if g.backing else "up0",
                                 "addr_v4": g.ip4, "next_hop_v4": g.hop4,

@@ -144,7 +144,7 @@ def vxlan_bridges(lab, nc):
     for vni, tenant in tenants.items():
         batch(nc.ns, [
             "link add br%d type bridge stp_state 0 forward_delay 0 mcast_snooping 0" % vni,
-            vxlan_device("vx%d" % vni, vni, nc, lab.gateway_of(tenant).vip(nc.family)),
+            vxlan_device("vx%d" % vni, vni, nc, lab.entrance_of(tenant).vip(nc.family)),
             "link set vx%d master br%d" % (vni, vni), "link set vx%d up" % vni,
             "link set br%d up" % vni])
         batch(nc.ns, ["link set dev vx%d learning off" % vni,
@@ -185,7 +185,7 @@ def vm_link(lab, vm):
 def remote_router(lab, remote):
     """Receives on its own VNI, answers on the tenant's; its hosts are addresses on lo."""
     node, tenant = remote.node, remote.tenant
-    vip = lab.gateway_of(tenant).vip(node.family)
+    vip = lab.entrance_of(tenant).vip(node.family)
     batch(node.ns, [
         vxlan_device("vxin", remote.vni, node, vip, p.GW_MAC), "link set vxin up",
         vxlan_device("vxout", tenant.vni, node, vip), "link set vxout up",

@@ -4,6 +4,8 @@ import html
 
 COLORS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#9d755d",
           "#bab0ac", "#59a14f")
+FILLS = {"x86": "#e3f2fd", "xgw-h": "#e8f5e9", "lb": "#fce4ec"}
+TITLES = {"x86": "XGW-x86", "xgw-h": "XGW-H", "lb": "front"}
 BOX, GAP = 236, 24
 
 
@@ -45,7 +47,7 @@ class Svg:
 
 def svg(lab, counts):
     """`counts`: lines about what the tables hold, for the foot of the picture."""
-    members, last = lab.switches + lab.gateways, GAP + (1 + len(lab.members)) * (BOX + GAP)
+    members, last = lab.balancers + lab.switches + lab.gateways, GAP + (1 + len(lab.members)) * (BOX + GAP)
     s = Svg(width_of(lab))
     right = s.width - GAP // 2
     s.text(GAP, 32, "Region \u201clab\u201d", bold=True, size=20)
@@ -58,14 +60,15 @@ def svg(lab, counts):
         s.box(x, 50, BOX, 66, "#fff8e1", title="xgw-agent " + g.name)
         s.text(x + 10, 94, "P4Runtime below, TLS both ways" if g.backing else
                "gRPC over TLS to the controller", size=12)
-        s.box(x, 150, BOX, 124, "#e8f5e9" if g.backing else "#e3f2fd",
-              title="xgw-gateway %s, %s" % (g.name, "XGW-H" if g.backing else "XGW-x86"))
+        s.box(x, 150, BOX, 124, FILLS[g.role],
+              title="xgw-gateway %s, %s" % (g.name, TITLES[g.role]))
         for k, words in enumerate(("cluster %s, side %s%s" % (
                 g.cluster, g.side, ", behind it " + g.backing if g.backing else ""),
                                    "VIP %s  %s" % (g.vip4, g.vip6),
                                    "VTEP %s  %s" % (g.vtep4, g.vtep6),
-                                   "the chip's tables in software" if g.backing else
-                                   "fallback %s" % g.fallback4)):
+                                   {"xgw-h": "the chip's tables in software",
+                                    "lb": "VNI \u2192 cluster \u2192 a node that is up"}.get(
+                                        g.role, "fallback %s" % g.fallback4))):
             s.text(x + 10, 194 + 22 * k, words, size=12)
         if g.backing:  # metered, by the underlay: drawn to the node that takes it
             to = GAP + (members.index(next(b for b in members if b.cluster == g.backing)) + 1
@@ -122,7 +125,7 @@ def svg(lab, counts):
 
 
 def ascii_lines(lab):
-    members = lab.switches + lab.gateways
+    members = lab.balancers + lab.switches + lab.gateways
     boxes = [["xgw-agent".center(13), "|".center(13), "+-----------+", "| %-9s |" % g.name,
               "| %-9s |" % g.cluster, "+-----------+", "|".center(13)] for g in members]
     boxes += [["", "", "+---------+", "| %-7s |" % r.node.name, "|VNI %4d |" % r.vni,
@@ -131,7 +134,7 @@ def ascii_lines(lab):
     out = ["   xgw-controller (SQLite; REST, gRPC) steers every agent"]
     for k in range(len(boxes[0])):
         out.append("   " + " ".join(box[k].ljust(w) for box, w in zip(boxes, widths)))
-    out.append("   " + " underlay, v4 and v6 ".center(71, "="))
+    out.append("   " + " underlay, v4 and v6 ".center(sum(widths) + len(widths) - 1, "="))
     cells = []
     for nc in lab.ncs:
         vms = [v for v in lab.vms if v.nc is nc]
@@ -144,4 +147,6 @@ def ascii_lines(lab):
     out += ["   " + " ".join(row) for row in zip(*cells)]
     out += ["   %s hands what it cannot answer to %s, metered" % (h.name, h.backing)
             for h in lab.switches]
+    out += ["   all that NCs send goes to %s, which hands it to the tenant's cluster" % b.name
+            for b in lab.balancers]
     return [line.rstrip() for line in out]

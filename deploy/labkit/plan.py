@@ -50,16 +50,16 @@ class Node:
 
 
 class Gateway(Node):
-    """A node of the region.  `backing` None: XGW-x86; else XGW-H, and that cluster takes
-    what it does not answer itself."""
+    """A node of the region, of the kind of its cluster: x86; xgw-h, whose `backing` takes
+    what it does not answer itself; lb, in front of all of them."""
 
-    def __init__(self, name, index, cluster, side="a", backing=None):
+    def __init__(self, name, index, cluster, role="x86", side="a", backing=None):
         super().__init__(name, index, "gateway")
-        self.cluster, self.side, self.backing = cluster, side, backing
+        self.cluster, self.role, self.side, self.backing = cluster, role, side, backing
         self.vtep4, self.vtep6 = "172.30.0.%d" % index, "fd00:30::%x" % index
         self.vip4, self.vip6 = "172.31.0.%d" % index, "fd00:31::%x" % index
-        self.fallback4 = None if backing else "172.30.1.%d" % index
-        self.fallback6 = None if backing else "fd00:30:1::%x" % index
+        self.fallback4 = "172.30.1.%d" % index if role == "x86" else None
+        self.fallback6 = "fd00:30:1::%x" % index if role == "x86" else None
 
     def vip(self, family):
         return self.vip4 if family == 4 else self.vip6
@@ -76,7 +76,8 @@ class Tenant:
 
     @property
     def steered_to(self):
-        """The cluster to whose VIP its NCs, and gateways of other clusters, send."""
+        """The cluster that takes its packets: by a load balancer where the region has
+        one, else its NCs send to the VIP, as gateways of other clusters do."""
         return self.h_home or self.cluster
 
 
@@ -119,15 +120,17 @@ SERVICE4 = "10.4.200.0/24"  # of faro
 
 
 class Lab:
-    """`h`: with XGW-H; without it the same tenants live on x86 alone."""
+    """`whole`: with XGW-H and a load balancer in front; without them the same tenants
+    live on x86 alone, and NCs send to its VIPs."""
 
-    def __init__(self, h=True):
+    def __init__(self, whole=True):
         self.ncs = [Node("nc1", 1, "nc"), Node("nc2", 2, "nc"), Node("nc3", 3, "nc"),
                     Node("nc4", 4, "nc", families=(6,))]
         nc1, nc2, nc3, nc4 = self.ncs
         self.gateways = [Gateway("gw1", 11, "x86-1"), Gateway("gw2", 12, "x86-2")]
-        self.switches = [Gateway("h1", 13, "h-1", backing="x86-1")] if h else []
-        h_home = "h-1" if h else None
+        self.switches = [Gateway("h1", 13, "h-1", "xgw-h", backing="x86-1")] if whole else []
+        self.balancers = [Gateway("lb1", 14, "lb", "lb")] if whole else []
+        h_home = "h-1" if whole else None
         idc, region2 = Node("idc", 21, "remote"), Node("region2", 22, "remote")
         a = Tenant(100, "acme", "x86-1", "10.1.0.0/16", "2001:db8:a::/48")
         b = Tenant(101, "bolt", "x86-1", "10.2.0.0/16", "2001:db8:b::/48")
@@ -177,12 +180,13 @@ class Lab:
 
     @property
     def members(self):
-        """Every gateway of the region: x86 nodes and switches."""
-        return self.gateways + self.switches
+        """Every gateway of the region: x86 nodes, switches, load balancers."""
+        return self.gateways + self.switches + self.balancers
 
-    def gateway_of(self, tenant):
+    def entrance_of(self, tenant):
         """Where its packets enter the region."""
-        return next(g for g in self.members if g.cluster == tenant.steered_to)
+        return next(iter(self.balancers), None) or next(
+            g for g in self.members if g.cluster == tenant.steered_to)
 
     def vm_neighbours(self, vm):
         """VMs whose MAC `vm` has to know: of its VPC or a peered one, and no entry says

@@ -33,7 +33,7 @@ class Demo:
 
     def __init__(self, paths, data, reference=False):
         self.paths, self.data, self.reference = paths, data, reference
-        self.lab = plan.Lab(h=not reference)
+        self.lab = plan.Lab(whole=not reference)
         self.front = None if reference else steps_h.Front(self)
         self.processes = system.Processes(paths)
         self.packets = None
@@ -110,8 +110,8 @@ class Demo:
                 continue
             self.start_gateway(g)
             self.processes.start("agent-" + g.name, commands.agent(self.paths, g))
-        return "%d gateways, %d switches, %d agents" % (
-            len(self.lab.gateways), len(self.lab.switches),
+        return "%d x86, %d switches, %d load balancers, %d agents" % (
+            len(self.lab.gateways), len(self.lab.switches), len(self.lab.balancers),
             0 if self.reference else len(self.lab.members))
 
     def start_gateway(self, gateway):
@@ -149,8 +149,8 @@ class Demo:
 
     def apply_region(self):
         system.output(commands.apply(self.paths))
-        return "%d x86 clusters and %d XGW-H, a node each" % (
-            len(self.lab.gateways), len(self.lab.switches))
+        return "%d x86 clusters, %d XGW-H, %d of load balancers, a node each" % (
+            len(self.lab.gateways), len(self.lab.switches), len(self.lab.balancers))
 
     def import_entries(self):
         start = time.monotonic()
@@ -176,6 +176,12 @@ class Demo:
             if held != due:
                 raise system.SystemError_("%s holds %d entries, not %d" % (g.name, held, due))
             said.append("%s holds %d entries" % (g.name, held))
+        for lb in self.lab.balancers:
+            held = sum(self.device(lb)["entries"])
+            if held != self.kinds["tenant"]:
+                raise system.SystemError_("%s knows the cluster of %d tenants of %d" % (
+                    lb.name, held, self.kinds["tenant"]))
+            said.append("%s knows %d tenants" % (lb.name, held))
         return ", ".join(said)
 
     def device(self, gateway):
@@ -376,6 +382,35 @@ class Demo:
             raise system.SystemError_("the gateways were written to %d times" % writes)
         return "%d pings meanwhile, none lost; 0 device writes" % sum(c[0] for c in counts)
 
+    MOVED = (("dune", "x86-1"), ("cora", "x86-1"))  # a tenant and where it goes, and back
+    NUMBERED = ("d1>d2", "d2>d1", "c1>a1", "a1>c1")
+
+    def move_tenants(self):
+        """Tenants move to the other cluster and back under numbered packets, of which
+        none may be lost and none may come twice."""
+        homes = {t.name: t for t in self.lab.tenants}
+        lost = {g.name: self.device(g)["drops"] for g in self.lab.balancers}
+        runs = [traffic.Numbered(s.ns, self.lab.vm(name.split(">")[1]).ns, address)
+                for name in self.NUMBERED for s, address, _ in self.between(name)]
+        moves = 0
+        try:
+            for name, there in self.MOVED:
+                tenant = homes[name]
+                for cluster in (there, tenant.cluster):
+                    system.output(commands.move(self.paths, tenant, cluster, 1000))
+                    moves += 1
+        finally:
+            counts = [run.stop() for run in runs]
+        for run, (sent, came, twice) in zip(runs, counts):
+            if came != sent or twice or sent < moves * 100:
+                raise traffic.TrafficError("to %s: %d sent, %d came, %d twice" % (
+                    run.address, sent, came, twice))
+        if lost != {g.name: self.device(g)["drops"] for g in self.lab.balancers}:
+            raise traffic.TrafficError("a load balancer dropped packets")
+        self.in_sync()
+        return "%d moves, %d numbered packets in %d flows: none lost, none twice" % (
+            moves, sum(c[0] for c in counts), len(runs))
+
     def restart_agent(self, gateway, pairs):
         name, others = "agent-" + gateway.name, len(self.lab.members) - 1
 
@@ -440,6 +475,9 @@ class Demo:
         yield "packets replayed, drops counted", self.replay
         if not self.reference:
             yield "xgwctl trace", self.trace
+            # Before what sets the policy: a switch's own note of the revision that it has
+            # is a write to it, and behind the policy all groups are at the last one.
+            yield "tenants moved under traffic", self.move_tenants
             yield from self.front.shows()
             yield "agent restarted under traffic", self.restart_x86_agent
             yield "controller killed and started", self.restart_controller

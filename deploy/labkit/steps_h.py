@@ -10,8 +10,9 @@ import plan
 import system
 import traffic
 
-# (from, to): clusters whose node a packet crosses there, and an answer on its way back.
-H, X1, X2 = "h-1", "x86-1", "x86-2"
+# (from, to): clusters whose node a packet crosses there, and an answer on its way back;
+# before them the load balancer, which all packets of NCs cross.
+H, X1, X2, LB = "h-1", "x86-1", "x86-2", "lb"
 RESIDENT = {
     ("f1", "f2"): ((H,), (H,)),
     ("g1", "g2"): ((H,), (H,)),
@@ -98,7 +99,7 @@ class Front:
         for (source, target), (there, back) in paths.items():
             found = self.demo.between("%s>%s" % (source, target))
             pairs += found
-            for cluster in there + back:
+            for cluster in (LB, *there, LB, *back):  # by the front, each way
                 due[cluster] += len(found) * self.demo.PINGS
         said, moved = self.moved(lambda: self.demo.pings(pairs))
         if moved != {c: due[c] for c in moved}:

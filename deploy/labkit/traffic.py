@@ -58,6 +58,37 @@ print(sent)
 '''
 
 
+NUMBERED = r'''
+import select, socket, struct, sys, time
+role, address, port, rate = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+s = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
+ended = lambda: select.select([sys.stdin], [], [], 0)[0]
+if role == "take":
+    s.setsockopt(socket.SOL_SOCKET, 33, 16 << 20)  # SO_RCVBUFFORCE
+    s.bind((address, port))
+    print("listening", flush=True)
+    seen, twice = set(), 0
+    while True:
+        ready = select.select([s, sys.stdin], [], [])[0]
+        if s in ready:
+            number = struct.unpack("!Q", s.recv(2048)[:8])[0]
+            twice += number in seen
+            seen.add(number)
+        elif ready:
+            break
+    print(len(seen), twice)
+else:
+    s.connect((address, port))
+    number, start = 0, time.monotonic()
+    while not ended():
+        while number < (time.monotonic() - start) * rate:
+            s.send(struct.pack("!Q", number) + bytes(200))
+            number += 1
+        time.sleep(0.002)
+    print(number)
+'''
+
+
 IN_FLIGHT = 10  # pings of a PingRun that may be unanswered when it ends: 200 ms
 
 
@@ -121,6 +152,36 @@ class PingRun:
         if sent - max(answered, default=0) > IN_FLIGHT:
             return sent, sent - received
         return sent, max(answered, default=0) - len(answered)
+
+
+class Numbered:
+    """UDP datagrams with numbers in the background, `rate` a second."""
+
+    port = 6000
+
+    def __init__(self, source_ns, target_ns, address, rate=250):
+        Numbered.port += 1
+        self.address = address
+        words = [address, str(Numbered.port), str(rate)]
+        self.taker = self.start(target_ns, "take", words)
+        if self.taker.stdout.readline().strip() != "listening":
+            raise TrafficError("no listener: " + last_line(self.taker.communicate()[1]))
+        self.sender = self.start(source_ns, "send", words)
+
+    @staticmethod
+    def start(namespace, role, words):
+        return subprocess.Popen(inside(namespace, sys.executable, "-c", NUMBERED, role, *words),
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+
+    def stop(self):
+        """(sent, arrived, arrived more than once), when what was under way is there."""
+        sent = self.sender.communicate(timeout=10)[0]
+        time.sleep(1)
+        arrived = self.taker.communicate(timeout=10)[0]
+        if not sent or not arrived:
+            raise TrafficError("numbered packets to %s: a program ended" % self.address)
+        return (int(sent), *map(int, arrived.split()))
 
 
 def tcp(source_ns, target_ns, address, size, port=5001, timeout=60):
