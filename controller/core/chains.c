@@ -313,7 +313,7 @@ static void back_visit(struct search *s, const struct prefix *route, uint32_t pe
 /* Puts hops in front of the path until it has one peer too many. */
 static void go_back(struct search *s, uint32_t last, const struct prefix *region)
 {
-    const struct peer_sources *sources;
+    const struct sources *sources;
     struct ip address;
 
     if (s->path.count > PEERS_MAX) {
@@ -323,8 +323,9 @@ static void go_back(struct search *s, uint32_t last, const struct prefix *region
         return;
     }
     sources = peer_index_sources(&s->c->tip_peers, s->path.at[s->path.first].vni);
-    for (uint32_t i = 0; sources && i < sources->count && !s->rc; i++) {
-        struct back b = { sources->at[i].vni, last };
+    for (uint32_t vni = sources_next(sources, VNI_MIN); vni && !s->rc;
+         vni = sources_next(sources, vni + 1)) {
+        struct back b = { vni, last };
 
         /* A VNI that would come twice is a loop, and found as such. */
         if (spend(s, 1) && !path_has(&s->path, b.vni)) {

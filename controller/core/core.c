@@ -30,7 +30,7 @@ void core_config_default(struct core_config *c)
         .frame_bytes = 500,
         .suggest_watch_ms = SUGGEST_WATCH_MS,
         .suggest_mature_ms = SUGGEST_MATURE_MS,
-        .step_units = 16384,
+        .step_units = 8192,
     };
 }
 

@@ -46,7 +46,7 @@ struct core_config {
     uint32_t least_vms;       /* has when it comes says little; default 2 and 2 */
     struct x86_node x86_node; /* what a node of XGW-x86 is made of */
     double frame_bytes;       /* the mean frame, for packets a second of XGW-H; 500 */
-    uint32_t step_units; /* work of one step, of some 100 ns each; tests take less */
+    uint32_t step_units;      /* work of one step (core_internal.h); tests take less */
 };
 
 void core_config_default(struct core_config *c);

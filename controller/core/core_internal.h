@@ -21,6 +21,7 @@
 #include "controller/core/map.h"
 #include "controller/core/projection.h"
 #include "controller/core/record.h"
+#include "controller/core/sources.h"
 #include "controller/core/suggest.h"
 #include "controller/core/traffic.h"
 #include "controller/sync/sync.h"
@@ -41,7 +42,7 @@ static inline void core_must(bool done)
     }
 }
 
-/* A step has so many units of work, of some 100 ns each: a row looked at, a key looked
+/* A step has so many units of work, of 100 to 500 ns each: a row looked at, a key looked
  * up.  Long work spends them and goes on in the next step when they are used up. */
 static inline void units_spend(uint32_t *units, uint32_t n)
 {
@@ -140,19 +141,9 @@ const char *object_change_name(const struct object_change *ch);
 
 /* ---- peers.c: peer routes by VNI, in both directions ---- */
 
-struct peer_source {
-    uint32_t vni;
-    uint32_t routes;
-};
-
-struct peer_sources {
-    uint32_t count, cap;
-    struct peer_source at[]; /* sorted by VNI */
-};
-
 struct peer_index {
     struct table_set *out; /* only the peer routes of TABLE_VXLAN_ROUTE */
-    struct map in;         /* target VNI → struct peer_sources */
+    struct map in;         /* target VNI → p: struct sources */
 };
 
 bool peer_index_init(struct peer_index *p);
@@ -180,7 +171,8 @@ struct peers_at {
 };
 bool peers_follow(struct peer_index *p, const struct change_list *l, bool is_undo,
                   struct peers_at *at, uint32_t *units);
-const struct peer_sources *peer_index_sources(const struct peer_index *p, uint32_t vni);
+/* Those whose routes lead to `vni`, as often as routes do. */
+const struct sources *peer_index_sources(const struct peer_index *p, uint32_t vni);
 
 /* VNI that a packed peer route leads to; 0: no peer route. */
 static inline uint32_t row_peer(const struct row *row)
@@ -392,6 +384,7 @@ struct run {
     uint8_t step;            /* that the rest is of */
     uint64_t began_ms;       /* that step, or the process */
     uint64_t since_revision; /* by then it was committed */
+    uint32_t steered_at;     /* of those that peer to the tenant: those before follow */
     bool is_writing;         /* its next step is on its way to the store */
     uint64_t retry_ms;       /* after a step that the store did not take */
     struct ask *asks;        /* of the gate: what nodes are asked */
@@ -469,6 +462,7 @@ struct group {
     struct table_set *desired;
     uint64_t revision; /* of its last change */
     uint32_t session_count;
+    uint64_t look;   /* moves.c: the last one in which it followed */
     bool is_touched; /* by the commit in progress */
     bool has_gained; /* a tenant */
     struct {
@@ -960,6 +954,7 @@ struct core {
     bool operations_are_idle;
     bool is_forgetting; /* an old operation */
     uint64_t last_ask;
+    uint64_t last_look;
     uint64_t operations_at_ms; /* looked at again then */
     uint32_t wait_count;
     uint32_t waits_left;   /* to be looked at since something happened */

@@ -219,17 +219,20 @@ static bool tenant_task(struct core *c, const struct table_change *ch)
 /* The routes of all that peer to `vni`. */
 static bool source_task(struct core *c, uint32_t vni)
 {
-    const struct peer_sources *s = peer_index_sources(&c->peers, vni);
+    const struct sources *s = peer_index_sources(&c->peers, vni);
     struct job *j = &c->job;
+    uint32_t from;
 
-    for (; s && j->source < s->count; j->source++, j->held_at = 0) {
-        struct projecting task = { .vni = s->at[j->source].vni,
-                                   .mask = 1u << TABLE_VXLAN_ROUTE };
-        struct holders holders = holders_of_vni(c, task.vni);
+    while ((from = sources_next(s, j->source))) {
+        struct projecting task = { .vni = from, .mask = 1u << TABLE_VXLAN_ROUTE };
+        struct holders holders = holders_of_vni(c, from);
 
+        j->source = from;
         if (next_group(j, &holders, &task.group)) {
             return begin(c, task);
         }
+        j->source++;
+        j->held_at = 0;
     }
     return false;
 }

@@ -135,27 +135,45 @@ static bool source_follows(const struct core *c, const struct operation *o,
     return groups_follow(c, &g, o, r, why);
 }
 
-/* Every group whose routes lead to the tenant, and who steers. */
-static bool is_steered(const struct core *c, const struct operation *o,
-                       const struct run *r, char why[OPERATION_TEXT_MAX + 1])
+/* One slice of whether every group whose routes lead to the tenant follows.  Who peers
+ * to it from now on is derived with its new home. */
+static bool sources_follow(struct core *c, const struct operation *o, struct run *r,
+                           char why[OPERATION_TEXT_MAX + 1])
 {
-    const struct peer_sources *s = peer_index_sources(&c->peers, o->move.vni);
+    const struct sources *s = peer_index_sources(&c->peers, o->move.vni);
+    const uint64_t look = ++c->last_look;
+    uint32_t vni;
+
+    while ((vni = sources_next(s, r->steered_at)) && c->units > 0) {
+        struct holders h = holders_of_vni(c, vni);
+
+        for (unsigned i = 0; i < h.count; i++) {
+            const struct holders one = { .at = { h.at[i] }, .count = 1 };
+
+            if (h.at[i]->look != look && !groups_follow(c, &one, o, r, why)) {
+                return false;
+            }
+            h.at[i]->look = look; /* sources often share their homes */
+        }
+        r->steered_at = vni + 1;
+        units_spend(&c->units, 8);
+    }
+    if (vni) {
+        operations_note(c); /* to be continued */
+    }
+    return vni == 0;
+}
+
+/* Every group whose routes lead to the tenant, and who steers. */
+static bool is_steered(struct core *c, const struct operation *o, struct run *r,
+                       char why[OPERATION_TEXT_MAX + 1])
+{
     struct holders target = groups_of_home(c, &o->move.to);
-    struct holders last = { 0 };
     bool done = groups_follow(c, &target, o, r, why);
 
     done = source_follows(c, o, r, why) && done;
     done = balancers_follow(c, o, r, why) && done;
-    for (uint32_t i = 0; done && s && i < s->count; i++) {
-        struct holders h = holders_of_vni(c, s->at[i].vni);
-
-        /* Sources often share their homes. */
-        if (h.count != last.count || memcmp(h.at, last.at, sizeof(h.at)) != 0) {
-            done = groups_follow(c, &h, o, r, why);
-            last = h;
-        }
-    }
-    return done;
+    return done && sources_follow(c, o, r, why);
 }
 
 /* ---- all together ---- */

@@ -348,6 +348,7 @@ static struct run *run_at_step(struct core *c, const struct operation *o)
         r->step = o->step;
         r->began_ms = c->now_ms;
         r->since_revision = c->revision;
+        r->steered_at = VNI_MIN;
         r->waits[0] = '\0';
     }
     return r;

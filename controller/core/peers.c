@@ -13,76 +13,38 @@ void peer_index_fini(struct peer_index *p)
     uint32_t at = 0;
 
     while ((slot = map_each(&p->in, &at))) {
-        free(slot->p);
+        sources_free(slot->p);
     }
     map_fini(&p->in);
     table_set_free(p->out);
     p->out = NULL;
 }
 
-const struct peer_sources *peer_index_sources(const struct peer_index *p, uint32_t vni)
+const struct sources *peer_index_sources(const struct peer_index *p, uint32_t vni)
 {
     struct map_slot *slot = map_find(&p->in, vni);
 
     return slot ? slot->p : NULL;
 }
 
-/* Index of the first source >= `vni`. */
-static uint32_t source_search(const struct peer_sources *s, uint32_t vni)
-{
-    uint32_t low = 0;
-    uint32_t high = s->count;
-
-    while (low < high) {
-        uint32_t mid = (low + high) / 2;
-
-        if (s->at[mid].vni < vni) {
-            low = mid + 1;
-        } else {
-            high = mid;
-        }
-    }
-    return low;
-}
-
 static void source_add(struct peer_index *p, uint32_t target, uint32_t vni)
 {
     struct map_slot *slot = core_need(map_add(&p->in, target));
-    struct peer_sources *s = slot->p;
-    uint32_t i;
+    struct sources *s = slot->p;
 
-    if (!s || s->count == s->cap) {
-        uint32_t cap = s ? 2 * s->cap : 2;
-        size_t size = sizeof(*s) + cap * sizeof(s->at[0]);
-        struct peer_sources *grown = core_need(s ? realloc(s, size) : calloc(1, size));
-
-        grown->cap = cap;
-        s = grown;
-        slot->p = s;
-    }
-    i = source_search(s, vni);
-    if (i == s->count || s->at[i].vni != vni) {
-        memmove(&s->at[i + 1], &s->at[i], (s->count - i) * sizeof(s->at[0]));
-        s->at[i] = (struct peer_source){ .vni = vni };
-        s->count++;
-    }
-    s->at[i].routes++;
+    sources_add(&s, vni);
+    slot->p = s;
 }
 
 static void source_drop(struct peer_index *p, uint32_t target, uint32_t vni)
 {
     struct map_slot *slot = map_find(&p->in, target);
-    struct peer_sources *s = slot ? slot->p : NULL;
-    uint32_t i = s ? source_search(s, vni) : 0;
+    struct sources *s = slot ? slot->p : NULL;
 
-    assert(s && i < s->count && s->at[i].vni == vni);
-    if (--s->at[i].routes > 0) {
-        return;
-    }
-    s->count--;
-    memmove(&s->at[i], &s->at[i + 1], (s->count - i) * sizeof(s->at[0]));
-    if (s->count == 0) {
-        free(s);
+    sources_drop(&s, vni);
+    if (s) {
+        slot->p = s;
+    } else {
         map_remove(&p->in, slot);
     }
 }

@@ -104,9 +104,7 @@ struct transit {
     unsigned pass;
     bool is_comparing;
     struct rows_compare compare;
-    struct row *kept; /* of a pass that goes backwards */
-    uint32_t kept_count;
-    uint32_t kept_cap;
+    struct kept *kept; /* of a pass that goes backwards, the last ones */
 };
 
 /* Takes the rows of `t->after`; group, vni and mask are set.  Those that stay as they
@@ -161,7 +159,7 @@ struct job {
     /* What is to be projected next. */
     unsigned phase;
     uint32_t at;      /* change, or slot of the index of peers */
-    uint32_t source;  /* of those that peer to it */
+    uint32_t source;  /* of those that peer to it: the first that is to be done */
     unsigned held_at; /* of the groups that hold it */
     struct projecting now;
     bool is_told;

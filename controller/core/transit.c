@@ -63,13 +63,43 @@ static void emit(struct transit *t, enum batch_op op, enum table_id table,
     units_spend(units, 1 + (row->key_len + row->value_len) / 32u);
 }
 
+/* One of several, for to move hundred thousands of rows to a larger array takes long.
+ */
+#define KEPT_MAX 1024
+struct kept {
+    struct kept *before;
+    uint32_t count, cap;
+    struct row at[];
+};
+
 static void keep(struct transit *t, const struct row *row)
 {
-    if (t->kept_count == t->kept_cap) {
-        t->kept_cap = t->kept_cap ? 2 * t->kept_cap : 64;
-        t->kept = core_need(realloc(t->kept, t->kept_cap * sizeof(*t->kept)));
+    if (!t->kept || t->kept->count == t->kept->cap) {
+        uint32_t cap = t->kept ? KEPT_MAX : 16;
+        struct kept *k = core_need(malloc(sizeof(*k) + cap * sizeof(k->at[0])));
+
+        k->before = t->kept;
+        k->count = 0;
+        k->cap = cap;
+        t->kept = k;
     }
-    t->kept[t->kept_count++] = *row;
+    t->kept->at[t->kept->count++] = *row;
+}
+
+/* The last that was kept, taken out; false: there is none. */
+static bool take_kept(struct transit *t, struct row *ret)
+{
+    struct kept *k = t->kept;
+
+    if (!k) {
+        return false;
+    }
+    *ret = k->at[--k->count];
+    if (k->count == 0) {
+        t->kept = k->before;
+        free(k);
+    }
+    return true;
 }
 
 static bool count_work(struct transit *t, enum table_id table, uint32_t *units)
@@ -113,10 +143,10 @@ static bool pass_work(struct transit *t, uint32_t *units)
         }
     }
     /* From the last to the first: what is covered before what covers it. */
-    while (t->compare.is_over && t->kept_count > 0 && *units > 0) {
-        emit(t, BATCH_PUT, table, &t->kept[--t->kept_count], units);
+    while (t->compare.is_over && *units > 0 && take_kept(t, &after)) {
+        emit(t, BATCH_PUT, table, &after, units);
     }
-    t->is_comparing = !t->compare.is_over || t->kept_count > 0;
+    t->is_comparing = !t->compare.is_over || t->kept;
     return !t->is_comparing;
 }
 
@@ -132,10 +162,12 @@ void transit_begin(struct transit *t)
         if (t->before[i] == t->after[i] ||
             (rows_digest(t->before[i]) == rows_digest(t->after[i]) &&
              rows_count(t->before[i]) == rows_count(t->after[i]))) {
-            t->mask &= ~(1u << i); /* maybe other pages: take the new, to share them */
-            core_must(
-                !table_set_put(g->desired, t->vni, (enum table_id)i, t->after[i]));
-            t->after[i] = NULL;
+            t->mask &= ~(1u << i);
+            if (t->before[i] != t->after[i]) { /* other pages: the new, to share them */
+                core_must(
+                    !table_set_put(g->desired, t->vni, (enum table_id)i, t->after[i]));
+                t->after[i] = NULL;
+            }
         }
     }
     t->pass = t->mask ? 0 : PASSES;
@@ -180,6 +212,7 @@ void transit_fini(struct transit *t)
         rows_unref(t->before[i]);
         rows_unref(t->after[i]);
     }
-    free(t->kept);
+    for (struct row row; take_kept(t, &row);) {
+    }
     *t = (struct transit){ 0 };
 }

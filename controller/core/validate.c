@@ -247,7 +247,7 @@ static enum rc check_tenant(struct core *c, struct pending *p,
                             const struct table_change *ch)
 {
     struct err *err = &p->reply.err;
-    const struct peer_sources *sources;
+    const struct sources *sources;
 
     if (ch->after) {
         enum rc rc = check_homes(c, ch->vni, ch->before, ch->after, err);
@@ -266,7 +266,7 @@ static enum rc check_tenant(struct core *c, struct pending *p,
     p->reply.bad_index = find_index(p->ops, BATCH_DELETE, ch->vni, TABLE_TENANT, NULL);
     return err_field(err, RC_CONFLICT, "vni", "inbound_peers",
                      "vni %u: routes of %u other vni lead to it, vni %u first", ch->vni,
-                     sources->count, sources->at[0].vni);
+                     sources_count(sources), sources_next(sources, VNI_MIN));
 }
 
 struct peer_check {

@@ -259,17 +259,24 @@ size_t table_set_memory(const struct table_set *s)
     return s->memory;
 }
 
+/* Words that malloc's 16-byte steps would leave unused anyway count as used. */
+static unsigned twig_slack(const struct twig *t)
+{
+    return t->cap - ((t->used + 1u) & ~1u);
+}
+
 /* Room for `need` words behind those in use; the twig (null: a new one) may move. */
 static bool twig_reserve(struct table_set *s, struct twig **t, unsigned need)
 {
     unsigned old_cap = *t ? (*t)->cap : 0;
+    unsigned old_slack = *t ? twig_slack(*t) : 0;
     unsigned cap = (*t ? (*t)->used : 0) + need;
     struct twig *grown;
 
     if (cap <= old_cap) {
         return true;
     }
-    cap = (cap + 1) & ~1u; /* what malloc's 16-byte steps would leave unused */
+    cap = (cap + 1) & ~1u;
     grown = realloc(*t, twig_size(cap));
     if (!grown) {
         return false;
@@ -282,7 +289,7 @@ static bool twig_reserve(struct table_set *s, struct twig **t, unsigned need)
     }
     grown->cap = (uint16_t)cap;
     s->twig_words += cap - old_cap;
-    s->slack_words += cap - old_cap;
+    s->slack_words += twig_slack(grown) - old_slack;
     *t = grown;
     return true;
 }
@@ -347,7 +354,7 @@ enum rc set_put(struct table_set *s, uint32_t vni, enum table_id table,
     struct twig *t = find_path(s, vni, path);
     struct rows *old = t ? twig_rows(t, table, index) : NULL;
     bool was_there;
-    unsigned words;
+    unsigned slack;
 
     if (!old && !rows) {
         return RC_OK;
@@ -359,7 +366,7 @@ enum rc set_put(struct table_set *s, uint32_t vni, enum table_id table,
         }
     }
     was_there = twig_has(t, index);
-    words = t->used;
+    slack = twig_slack(t);
     if (!old) {
         twig_insert(t, table, index, rows);
     } else if (!rows) {
@@ -367,8 +374,8 @@ enum rc set_put(struct table_set *s, uint32_t vni, enum table_id table,
     } else {
         t->word[twig_at(t, twig_slot(t, table), index)].rows = rows;
     }
-    s->slack_words += words;
-    s->slack_words -= t->used;
+    s->slack_words += twig_slack(t);
+    s->slack_words -= slack;
     s->vni_count += (uint32_t)twig_has(t, index);
     s->vni_count -= (uint32_t)was_there;
     for (unsigned d = 0; d < SET_NODE_DEPTHS; d++) {
@@ -395,9 +402,9 @@ enum rc table_set_put(struct table_set *s, uint32_t vni, enum table_id table,
 
 static void trim_twig(struct table_set *s, struct twig **t)
 {
-    unsigned cap = ((*t)->used + 1u) & ~1u;
     size_t before = twig_heap(*t);
-    unsigned words = (*t)->cap - cap;
+    unsigned words = twig_slack(*t);
+    unsigned cap = (*t)->cap - words;
     struct twig *smaller;
 
     if (words == 0) {

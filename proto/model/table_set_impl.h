@@ -40,7 +40,7 @@ struct table_set {
     struct node *root;
     uint32_t vni_count;
     size_t memory;     /* heap bytes of nodes, twigs and rows */
-    size_t twig_words; /* words of all twigs, and those of them that are not in use */
+    size_t twig_words; /* words of all twigs, and those that trimming would give back */
     size_t slack_words;
     uint32_t trim_at; /* VNI where the next trimming starts */
 };

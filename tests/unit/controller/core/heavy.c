@@ -1,23 +1,31 @@
 #include "tests/unit/controller/core/heavy.h"
 
-#define LARGE  7u    /* the large tenant */
-#define TARGET 9u    /* the tenant that everybody peers to */
-#define PEERS  11u   /* a tenant of many peer routes */
-#define SMALL  1000u /* the first of the small ones */
+#include "agent/driver/memory_probe.h"
+
+#define LARGE  7u       /* the large tenant */
+#define TARGET 9u       /* the tenant that everybody peers to */
+#define PEERS  11u      /* a tenant of many peer routes */
+#define MOVER  13u      /* one that XGW-H has room for twice */
+#define SMALL  1000u    /* the first of the small ones */
+#define PLACED 8000000u /* the first of those that are placed */
 #define BATCH  ((uint32_t)BATCH_MAX_ENTRIES)
 
-enum { X1, H1, X2, H2, DEVICES };
-static const char *const clusters[DEVICES] = { "x1", "h1", "x2", "h2" };
-static const char *const nodes[DEVICES] = { "n1", "w1", "n2", "w2" };
+/* Each XGW-H stands before the x86 cluster in front of it. */
+static const char *const clusters[] = {
+    "x1", "h1", "x2", "h2", "x3", "h3", "x4", "h4"
+};
+static const char *const nodes[] = { "n1", "w1", "n2", "w2", "n3", "w3", "n4", "w4" };
+enum { DEVICES = ARRAY_LEN(clusters) };
 
 struct question {
-    struct ctl_query query;
+    struct ctl_msg msg; /* QUERY, AUDIT or PROBE */
     struct question *next;
 };
 
 struct far {
     uint64_t session;
     struct table_set *tables;
+    struct blob *config;
     struct question *first;
     struct question **end;
     uint64_t seq; /* received */
@@ -46,6 +54,42 @@ static uint32_t draw(struct heavy *h, uint32_t below)
 
 /* ---- devices ---- */
 
+static void take_batch(struct far *f, const struct ctl_batch *b)
+{
+    ck_assert_uint_eq(b->seq, f->seq + 1);
+    f->seq++;
+    f->applied = b->revision ? b->revision : f->applied;
+    f->ready = f->ready || b->ready;
+    if (b->ops) {
+        ck_assert(
+            !table_set_apply(f->tables, b->ops->data, b->ops->len, NULL, NULL, NULL));
+    }
+}
+
+static void keep_question(struct far *f, const struct ctl_msg *m)
+{
+    struct question *q = calloc(1, sizeof(*q));
+
+    q->msg = *m;
+    if (m->kind == CTL_PROBE) {
+        blob_ref(m->probe.frame);
+    }
+    *f->end = q;
+    f->end = &q->next;
+}
+
+static void drop_question(struct far *f)
+{
+    struct question *q = f->first;
+
+    f->first = q->next;
+    f->end = f->first ? f->end : &f->first;
+    if (q->msg.kind == CTL_PROBE) {
+        blob_unref(q->msg.probe.frame);
+    }
+    free(q);
+}
+
 static void on_sent(void *ctx, uint64_t session, const struct ctl_msg *m)
 {
     struct heavy *h = ctx;
@@ -58,20 +102,12 @@ static void on_sent(void *ctx, uint64_t session, const struct ctl_msg *m)
         return;
     }
     if (m->kind == CTL_BATCH) {
-        ck_assert_uint_eq(m->batch.seq, f->seq + 1);
-        f->seq++;
-        f->applied = m->batch.revision ? m->batch.revision : f->applied;
-        f->ready = f->ready || m->batch.ready;
-        if (m->batch.ops) {
-            ck_assert(!table_set_apply(f->tables, m->batch.ops->data, m->batch.ops->len,
-                                       NULL, NULL, NULL));
-        }
-    } else if (m->kind == CTL_QUERY) {
-        struct question *q = calloc(1, sizeof(*q));
-
-        q->query = m->query;
-        *f->end = q;
-        f->end = &q->next;
+        take_batch(f, &m->batch);
+    } else if (m->kind == CTL_ASSIGN && m->assign.config) {
+        blob_unref(f->config);
+        f->config = blob_ref(m->assign.config);
+    } else if (m->kind == CTL_QUERY || m->kind == CTL_AUDIT || m->kind == CTL_PROBE) {
+        keep_question(f, m);
     }
 }
 
@@ -120,11 +156,52 @@ static void answer_item(const struct far *f, const struct query_item *of,
     }
 }
 
+static void answer_query(struct heavy *h, unsigned device, const struct ctl_query *q)
+{
+    struct agent_msg m = { .kind = AGENT_DIGESTS };
+
+    m.digests.query_id = q->query_id;
+    m.digests.item_count = q->item_count;
+    m.digests.items = calloc(q->item_count, sizeof(*m.digests.items));
+    for (uint32_t i = 0; i < q->item_count; i++) {
+        answer_item(&h->far[device], &q->items[i], &m.digests.items[i]);
+    }
+    say(h, device, &m);
+    free(m.digests.items);
+}
+
+static void answer_audit(struct heavy *h, unsigned device, const struct ctl_audit *a)
+{
+    struct agent_msg m = { .kind = AGENT_AUDIT };
+    const struct tree_node node = { .depth = TREE_DEPTH, .vni = a->vni };
+
+    m.audit.audit_id = a->audit_id;
+    for (int t = 0; t < TABLE_COUNT; t++) {
+        m.audit.found[t] =
+            table_set_digest(h->far[device].tables, (enum table_id)t, node);
+    }
+    say(h, device, &m);
+}
+
+static void answer_probe(struct heavy *h, unsigned device, const struct ctl_probe *p)
+{
+    const struct far *f = &h->far[device];
+    struct agent_msg m = { .kind = AGENT_PROBE };
+    struct device_config *config = calloc(1, sizeof(*config));
+    const struct memory_probe_view view = { f->tables, config, f->ready };
+
+    ck_assert(!device_config_unpack(f->config->data, f->config->len, config, NULL));
+    m.probe.probe_id = p->probe_id;
+    memory_probe(&view, p->frame, &m.probe.result);
+    say(h, device, &m);
+    blob_unref(m.probe.result.frame);
+    free(config);
+}
+
 /* One answer of one device; false: none is due. */
 static bool answer(struct heavy *h, unsigned device)
 {
     struct far *f = &h->far[device];
-    struct question *q = f->first;
     struct agent_msg m = { .kind = AGENT_ACK };
 
     if (f->acked < f->seq) {
@@ -135,21 +212,17 @@ static bool answer(struct heavy *h, unsigned device)
         say(h, device, &m);
         return true;
     }
-    if (!q) {
+    if (!f->first) {
         return false;
     }
-    m.kind = AGENT_DIGESTS;
-    m.digests.query_id = q->query.query_id;
-    m.digests.item_count = q->query.item_count;
-    m.digests.items = calloc(q->query.item_count, sizeof(*m.digests.items));
-    for (uint32_t i = 0; i < q->query.item_count; i++) {
-        answer_item(f, &q->query.items[i], &m.digests.items[i]);
+    if (f->first->msg.kind == CTL_QUERY) {
+        answer_query(h, device, &f->first->msg.query);
+    } else if (f->first->msg.kind == CTL_AUDIT) {
+        answer_audit(h, device, &f->first->msg.audit);
+    } else {
+        answer_probe(h, device, &f->first->msg.probe);
     }
-    f->first = q->next;
-    f->end = f->first ? f->end : &f->first;
-    free(q);
-    say(h, device, &m);
-    free(m.digests.items);
+    drop_question(f);
     return true;
 }
 
@@ -175,10 +248,7 @@ static void dial(struct heavy *h, unsigned device)
     const struct tree_node root = { 0 };
 
     while (f->first) {
-        struct question *next = f->first->next;
-
-        free(f->first);
-        f->first = next;
+        drop_question(f);
     }
     f->end = &f->first;
     f->session = ++h->session;
@@ -309,6 +379,7 @@ static void tenants_at_random(struct heavy *h)
     add_tenant(h, LARGE, "x1", "h1");
     add_tenant(h, TARGET, "x2", "h2");
     add_tenant(h, PEERS, "x1", "h1");
+    add_tenant(h, MOVER, "x1", "h1");
     for (uint32_t i = 0; i < h->size.vnis; i++) {
         add_tenant(h, h->vnis[i], i % 4 ? "x1" : "x2",
                    i % 4 == 3   ? ""
@@ -435,14 +506,63 @@ static void vip(struct heavy *h)
     settle(h);
 }
 
+static void move_to(struct heavy *h, uint32_t vni, const char *cluster)
+{
+    struct command cmd = { .kind = COMMAND_MOVE, .who = "heavy" };
+    const struct core_reply *reply;
+    const struct operation *o;
+    char id[OPERATION_ID_MAX + 1];
+
+    cmd.move.vni = vni;
+    rig_copy(cmd.move.cluster, cluster);
+    reply = rig_command(h->rig, &cmd);
+    ck_assert_msg(!reply->err.code, "%s", reply->err.msg);
+    rig_copy(id, reply->operation);
+    h->rig->reply_count = 0;
+    for (unsigned i = 0; i < 1000; i++) {
+        settle(h);
+        o = core_operation_find(h->rig->core, id);
+        if (!o || o->state != OPERATION_RUNNING) {
+            break;
+        }
+        rig_wait(h->rig, 500);
+    }
+    ck_assert_msg(o && o->state == OPERATION_DONE, "vni %u: step %s, %s", vni,
+                  o ? operation_step_name(o) : "none",
+                  core_operation_waits(h->rig->core, id));
+}
+
 static void move(struct heavy *h)
 {
-    add_tenant(h, LARGE, "x2", "h2");
+    for (uint32_t i = 0; i < h->size.rows / 3; i++) {
+        struct entry v = vm(MOVER, i);
+        struct entry e = i % 2 ? route(MOVER, i) : peer(MOVER, i, TARGET);
+
+        add(h, ENTRY_PUT, &v);
+        add(h, ENTRY_PUT, &e);
+    }
     flush(h);
-    add_tenant(h, TARGET, "x1", "h1");
+    move_to(h, MOVER, "h3");
+    move_to(h, TARGET, "h4");
+}
+
+/* Their homes are left to placement. */
+static void tenants_placed(struct heavy *h)
+{
+    const uint32_t count = h->size.vnis / 5;
+
+    for (uint32_t i = 0; i < count; i++) {
+        add_tenant(h, PLACED + i, "", "");
+    }
     flush(h);
-    add_tenant(h, PEERS, "x2", "h2");
+    h->confirms = true;
+    for (uint32_t i = 0; i < count; i++) {
+        struct entry e = { .table = TABLE_TENANT, .vni = PLACED + i };
+
+        add(h, ENTRY_DELETE, &e);
+    }
     flush(h);
+    h->confirms = false;
 }
 
 static void first_download(struct heavy *h)
@@ -583,10 +703,10 @@ static void store_refuses(struct heavy *h)
 /* Large and small tenants, with all that is theirs. */
 static void tenants_go(struct heavy *h)
 {
-    static const uint32_t large[] = { LARGE, PEERS };
+    static const uint32_t large[] = { LARGE, PEERS, MOVER };
 
     h->confirms = true;
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < ARRAY_LEN(large); i++) {
         struct entry e = { .table = TABLE_TENANT, .vni = large[i] };
 
         add(h, ENTRY_DELETE, &e);
@@ -623,6 +743,7 @@ const struct heavy_case heavy_cases[] = {
     { "mac_turns", mac_turns },
     { "vip", vip },
     { "move", move },
+    { "tenants_placed", tenants_placed },
     { "first_download", first_download },
     { "repair", repair },
     { "suggest", suggest },
@@ -649,15 +770,17 @@ struct heavy *heavy_new(struct heavy_size size, const struct rig_watch *watch)
     h->vnis = calloc(size.vnis, sizeof(*h->vnis));
     batch_writer_init(&h->writer);
     h->rig = rig_new_with(&config);
-    rig_cluster(h->rig, "x1", "192.0.2.1");
-    rig_cluster(h->rig, "x2", "192.0.2.2");
-    rig_h_cluster(h->rig, "h1", "192.0.2.3", "x1");
-    rig_h_cluster(h->rig, "h2", "192.0.2.4", "x2");
     h->watch = *watch;
     h->rig->watch = (struct rig_watch){ on_before, on_after, on_sent, h };
     for (unsigned i = 0; i < DEVICES; i++) {
         char address[32];
 
+        snprintf(address, sizeof(address), "192.0.2.%u", i + 1);
+        if (i % 2 == 0) {
+            rig_cluster(h->rig, clusters[i], address);
+        } else {
+            rig_h_cluster(h->rig, clusters[i], address, clusters[i - 1]);
+        }
         snprintf(address, sizeof(address), "172.16.0.%u", i + 1);
         rig_node(h->rig, nodes[i], clusters[i], address);
         h->far[i].tables = table_set_new();
@@ -705,6 +828,7 @@ void heavy_free(struct heavy *h)
 {
     for (unsigned i = 0; i < DEVICES; i++) {
         ck_assert_ptr_null(h->far[i].first);
+        blob_unref(h->far[i].config);
         table_set_free(h->far[i].tables);
     }
     batch_writer_fini(&h->writer);
