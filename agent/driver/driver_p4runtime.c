@@ -327,6 +327,11 @@ static void on_reached(void *ctx, uint64_t mark)
     p4runtime_reached(ctx, mark);
 }
 
+static void on_moved(void *ctx)
+{
+    p4runtime_kick(ctx);
+}
+
 static void on_stopped(void *ctx, const struct p4rt_outcome *first)
 {
     struct p4runtime *p = ctx;
@@ -467,7 +472,8 @@ enum rc driver_p4runtime_new(struct rpc_loop *loop,
 {
     static const struct p4rt_switch_events switch_events = { on_found, on_lost, on_role,
                                                              on_pushed, on_packet };
-    static const struct p4rt_writer_events writer_events = { on_reached, on_stopped };
+    static const struct p4rt_writer_events writer_events = { on_reached, on_stopped,
+                                                             on_moved };
     struct p4rt_writer_options writer = { .request_bytes = options->request_bytes,
                                           .window = options->window,
                                           .deadline_ms = options->write_deadline_ms };

@@ -37,6 +37,8 @@ struct p4rt_writer {
     uint64_t segment;
     uint32_t flying[P4RT_DEVICES_MAX];
     size_t bytes;
+    size_t bytes_flying;
+    size_t bytes_told; /* what that was when `moved` was told last */
     uint64_t updates;
     bool is_stopping;
     bool is_closing;
@@ -293,6 +295,7 @@ static void on_written(const struct rpc_status *status, const struct rpc_msg *re
 
     (void)reply;
     w->flying[it->device]--;
+    w->bytes_flying -= it->body.len;
     if (it->segment == UINT64_MAX) { /* dropped */
         TAILQ_REMOVE(&w->dropped, it, next);
         item_free(it);
@@ -334,6 +337,7 @@ static bool send_item(struct p4rt_writer *w, struct item *it)
     }
     it->is_sent = true;
     w->flying[it->device]++;
+    w->bytes_flying += it->body.len;
     return true;
 }
 
@@ -430,6 +434,10 @@ static void on_kick(evutil_socket_t fd, short what, void *arg)
     if (!TAILQ_EMPTY(&w->items) && p4rt_switch_is_primary(w->sw)) {
         send_some(w);
     }
+    if (w->bytes_flying != w->bytes_told) {
+        w->bytes_told = w->bytes_flying;
+        w->events->moved(w->ctx);
+    }
 }
 
 /* ---- life ---- */
@@ -442,6 +450,11 @@ bool p4rt_writer_is_idle(const struct p4rt_writer *w)
 size_t p4rt_writer_bytes(const struct p4rt_writer *w)
 {
     return w->bytes;
+}
+
+size_t p4rt_writer_flying(const struct p4rt_writer *w)
+{
+    return w->bytes_flying;
 }
 
 uint64_t p4rt_writer_updates(const struct p4rt_writer *w)

@@ -32,6 +32,8 @@ struct p4rt_outcome {
 struct p4rt_writer_events {
     void (*reached)(void *ctx, uint64_t mark);
     void (*stopped)(void *ctx, const struct p4rt_outcome *first);
+    /* Requests were sent or answered: p4rt_writer_flying() is another. */
+    void (*moved)(void *ctx);
 };
 
 struct p4rt_writer_options {
@@ -57,8 +59,9 @@ void p4rt_writer_barrier(struct p4rt_writer *w);
 void p4rt_writer_mark(struct p4rt_writer *w, uint64_t mark);
 
 bool p4rt_writer_is_idle(const struct p4rt_writer *w);
-/* Bytes not yet answered. */
+/* Bytes not yet answered, and those of them that the switch has. */
 size_t p4rt_writer_bytes(const struct p4rt_writer *w);
+size_t p4rt_writer_flying(const struct p4rt_writer *w);
 
 /* Forgets all; answers of requests under way are ignored.  For a lost connection. */
 void p4rt_writer_drop(struct p4rt_writer *w);

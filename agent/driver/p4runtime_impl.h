@@ -36,6 +36,10 @@ TAILQ_HEAD(jobs, job);
 #define ACTIVE_MAX 16
 /* Bytes there, beyond which no more is given. */
 #define WRITER_BYTES (32u << 20)
+/* Bytes under way to the switch, with which it is busy for about as long as the mapping
+ * is with another batch.  With less than that the next barrier is near, and the mapping
+ * would keep its answer waiting. */
+#define BUSY_BYTES (64u << 10)
 
 /* What a read of all tables is for. */
 enum read_purpose {

@@ -245,7 +245,10 @@ static bool must_wait(struct p4runtime *p, const struct job *j)
         p4rt_switch_push(p->sw);
         return true;
     }
-    return p->active_count >= ACTIVE_MAX || p4rt_writer_bytes(p->writer) > WRITER_BYTES;
+    return p->active_count >= ACTIVE_MAX ||
+           p4rt_writer_bytes(p->writer) > WRITER_BYTES ||
+           (p4rt_writer_flying(p->writer) > 0 &&
+            p4rt_writer_flying(p->writer) < BUSY_BYTES);
 }
 
 /* Not done at all; told in its turn. */
@@ -259,7 +262,7 @@ static void refuse(struct p4runtime *p, struct job *j, const struct err *err)
     }
 }
 
-/* False: it has to wait. */
+/* False: it has to wait, or those behind it have: what it gave is sent first. */
 static bool do_write(struct p4runtime *p, struct job *j)
 {
     struct err err;
@@ -287,7 +290,7 @@ static bool do_write(struct p4runtime *p, struct job *j)
         return false;
     }
     activate(p, j);
-    return true;
+    return false;
 }
 
 static bool do_read(struct p4runtime *p, struct job *j)

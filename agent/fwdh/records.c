@@ -24,10 +24,16 @@ static unsigned name_len(const struct hrecords *r)
     return r->desc->key_len * (r->desc->has_priority ? 2u : 1u);
 }
 
+#define INDEX_MIN 1024u
+
+static uint64_t index_bytes(uint32_t mask)
+{
+    return ((uint64_t)mask + 1) * sizeof(uint32_t);
+}
+
 int hrecords_init(struct hrecords *r, enum phys_table table, uint32_t limit)
 {
     const struct phys_table_desc *d = phys_table_desc(table);
-    uint32_t cap = 64;
 
     *r = (struct hrecords){ .desc = d, .limit = limit, .table = (uint8_t)table };
     for (unsigned i = 0; i < d->action_count; i++) {
@@ -37,12 +43,9 @@ int hrecords_init(struct hrecords *r, enum phys_table table, uint32_t limit)
     }
     r->stride = (uint16_t)(key_at(r) + name_len(r) + r->data_len);
     r->stride = r->stride < 5 ? 5 : r->stride; /* room for NEXT */
-    while (cap < limit + limit / 2) {
-        cap *= 2;
-    }
-    r->index_mask = cap - 1;
+    r->index_mask = INDEX_MIN - 1;
     r->rows = lines_reserve((uint64_t)limit * r->stride);
-    r->index = lines_reserve((uint64_t)cap * sizeof(*r->index));
+    r->index = lines_reserve(index_bytes(INDEX_MIN - 1));
     if (!r->rows || !r->index) {
         hrecords_fini(r);
         return -1;
@@ -53,7 +56,7 @@ int hrecords_init(struct hrecords *r, enum phys_table table, uint32_t limit)
 void hrecords_fini(struct hrecords *r)
 {
     lines_unreserve(r->rows, (uint64_t)r->limit * r->stride);
-    lines_unreserve(r->index, ((uint64_t)r->index_mask + 1) * sizeof(*r->index));
+    lines_unreserve(r->index, index_bytes(r->index_mask));
     r->rows = NULL;
     r->index = NULL;
 }
@@ -146,6 +149,48 @@ static void write_row(const struct hrecords *r, uint8_t *row,
     memcpy(row + key_at(r) + name_len(r), e->data, r->data_len);
 }
 
+static uint32_t home_of(const struct hrecords *r, uint32_t row)
+{
+    return hash_bytes(row_at(r, row) + key_at(r), name_len(r)) & r->index_mask;
+}
+
+/* Two thirds of the index are used at most. */
+bool hrecords_reserve(struct hrecords *r)
+{
+    struct hrecords wider = *r;
+
+    if ((uint64_t)(r->count + 1) * 3 <= ((uint64_t)r->index_mask + 1) * 2) {
+        return true;
+    }
+    wider.index_mask = 2 * r->index_mask + 1;
+    wider.index = lines_reserve(index_bytes(wider.index_mask));
+    if (!wider.index) {
+        return false;
+    }
+    for (uint32_t row = 0; row < r->top; row++) {
+        uint32_t i = home_of(&wider, row);
+
+        if (row_at(r, row)[ACTION] == 0) {
+            continue;
+        }
+        while (wider.index[i & wider.index_mask] != 0) {
+            i++;
+        }
+        wider.index[i & wider.index_mask] = row + 1;
+    }
+    lines_unreserve(r->index, index_bytes(r->index_mask));
+    *r = wider;
+    return true;
+}
+
+void hrecords_prefetch(const struct hrecords *r, const struct phys_entry *e)
+{
+    uint8_t name[2 * PHYS_KEY_MAX];
+    unsigned len = name_of(r, e, name);
+
+    __builtin_prefetch(&r->index[hash_bytes(name, len) & r->index_mask], 1);
+}
+
 uint32_t hrecords_add(struct hrecords *r, const struct phys_entry *e)
 {
     uint8_t name[2 * PHYS_KEY_MAX];
@@ -177,11 +222,6 @@ uint32_t hrecords_add(struct hrecords *r, const struct phys_entry *e)
 void hrecords_set(struct hrecords *r, uint32_t row, const struct phys_entry *e)
 {
     write_row(r, row_at(r, row), e);
-}
-
-static uint32_t home_of(const struct hrecords *r, uint32_t row)
-{
-    return hash_bytes(row_at(r, row) + key_at(r), name_len(r)) & r->index_mask;
 }
 
 void hrecords_remove(struct hrecords *r, uint32_t row)

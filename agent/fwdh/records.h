@@ -40,7 +40,14 @@ uint32_t hrecords_find(const struct hrecords *r, const struct phys_entry *e);
 uint32_t hrecords_best(const struct hrecords *r, const struct phys_entry *e,
                        uint32_t but);
 
-/* Adds an entry that is not there; there is room.  Gives its row. */
+/* Asks for the memory where hrecords_find() will look. */
+void hrecords_prefetch(const struct hrecords *r, const struct phys_entry *e);
+
+/* Room in the index for one more; it grows to twice its size, so that a table of few
+ * rows has a small one.  False: memory is out. */
+bool hrecords_reserve(struct hrecords *r);
+/* Adds an entry that is not there; there is room and hrecords_reserve() said so.  Gives
+ * its row. */
 uint32_t hrecords_add(struct hrecords *r, const struct phys_entry *e);
 /* Writes action and data over those of a row. */
 void hrecords_set(struct hrecords *r, uint32_t row, const struct phys_entry *e);

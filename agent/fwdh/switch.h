@@ -151,6 +151,10 @@ void hswitch_free(struct hswitch *s); /* no worker may run; null is fine */
 enum rc hswitch_write(struct hswitch *s, unsigned half, enum phys_op op,
                       const struct phys_entry *e, struct err *err);
 
+/* Asks for the memory that hswitch_write() of a decoded entry will look at. */
+void hswitch_prefetch(const struct hswitch *s, unsigned half,
+                      const struct phys_entry *e);
+
 /* RC_INVALID: no such index. */
 enum rc hswitch_set_meter(struct hswitch *s, unsigned half, enum phys_meter meter,
                           uint64_t index, const struct phys_meter_config *config,

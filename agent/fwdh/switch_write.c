@@ -307,6 +307,9 @@ static enum rc write_record(struct hswitch *s, struct hhalf *h, enum phys_op op,
     if (op == PHYS_INSERT && records->count >= records->limit) {
         return RC_FULL;
     }
+    if (op == PHYS_INSERT && !hrecords_reserve(records)) {
+        return RC_NO_MEMORY;
+    }
     rc = op == PHYS_DELETE ? del_seen(s, h, e) : put_seen(s, h, e);
     if (rc != RC_OK) {
         return rc;
@@ -319,6 +322,31 @@ static enum rc write_record(struct hswitch *s, struct hhalf *h, enum phys_op op,
         hrecords_remove(records, row);
     }
     return RC_OK;
+}
+
+static void prefetch_exact(const struct exact *table, uint64_t key)
+{
+    const struct exact_dir *dir =
+        atomic_load_explicit(&table->dir, memory_order_relaxed);
+
+    __builtin_prefetch(exact_home_in(table, dir, exact_hash1(table, key)), 1);
+}
+
+void hswitch_prefetch(const struct hswitch *s, unsigned half,
+                      const struct phys_entry *e)
+{
+    const struct hhalf *h = &s->half[half];
+
+    if (e->table == PHYS_ROUTE_PART) {
+        __builtin_prefetch(&h->parts.at[load_be16(e->key) % s->sizes.partitions]);
+        return;
+    }
+    hrecords_prefetch(&h->records[e->table], e);
+    if (e->table == PHYS_VNI) {
+        prefetch_exact(&h->vni, vni_entry(e).w0 & EXACT_VNI_KEY);
+    } else if (e->table == PHYS_VM_NC) {
+        prefetch_exact(&h->vm_nc, vm_entry(e).w0);
+    }
 }
 
 enum rc hswitch_write(struct hswitch *s, unsigned half, enum phys_op op,

@@ -93,23 +93,47 @@ static enum rc write_cell(struct hserver *s, unsigned half, enum phys_op op,
                                      cell->index, &value, err);
 }
 
-static enum rc write_update(struct hserver *s, unsigned half, struct p4rt_piece update,
-                            struct err *err)
-{
+/* Updates are decoded some ahead of when they are done, so that the memory that they
+ * will look at is on its way meanwhile. */
+struct update {
     struct p4rt_entity entity;
     enum phys_op op;
-    enum rc rc = p4rt_update_decode(update, &op, &entity, err);
+    enum rc rc;
+    struct err err;
+};
+#define UPDATES_AHEAD 16u
 
-    if (rc != RC_OK) {
-        return rc;
+static unsigned decode_some(const struct hserver *s, unsigned half,
+                            struct p4rt_cursor *updates,
+                            struct update ret[UPDATES_AHEAD])
+{
+    struct p4rt_piece piece;
+    unsigned count = 0;
+
+    while (count < UPDATES_AHEAD && p4rt_next(updates, &piece)) {
+        struct update *u = &ret[count++];
+
+        u->err = (struct err){ 0 };
+        u->rc = p4rt_update_decode(piece, &u->op, &u->entity, &u->err);
+        if (u->rc == RC_OK && u->entity.kind == P4RT_TABLE && !u->entity.is_default) {
+            hswitch_prefetch(s->tables, half, &u->entity.entry);
+        }
     }
-    if (entity.kind != P4RT_TABLE) {
-        return write_cell(s, half, op, &entity, err);
+    return count;
+}
+
+static enum rc write_update(struct hserver *s, unsigned half, struct update *u)
+{
+    if (u->rc != RC_OK) {
+        return u->rc;
     }
-    if (entity.is_default) {
-        return err_set(err, RC_INVALID, "the default action is constant");
+    if (u->entity.kind != P4RT_TABLE) {
+        return write_cell(s, half, u->op, &u->entity, &u->err);
     }
-    return hswitch_write(s->tables, half, op, &entity.entry, err);
+    if (u->entity.is_default) {
+        return err_set(&u->err, RC_INVALID, "the default action is constant");
+    }
+    return hswitch_write(s->tables, half, u->op, &u->entity.entry, &u->err);
 }
 
 /* May this request write?  Fills the answer when not. */
@@ -129,30 +153,39 @@ static bool may_write(const struct hserver *s, uint64_t device_id, bool has_role
     return false;
 }
 
-/* All updates; collects one error each in `details` from the first failure on. */
+/* The outcome of one update; from the first failure on, each has an error in `details`.
+ */
+static void note_outcome(struct hanswer *ret, unsigned done, enum rc rc,
+                         const struct err *err)
+{
+    static const char *const failed = "an update failed";
+
+    if (rc != RC_OK && ret->code == RPC_OK) {
+        say(ret, RPC_UNKNOWN, failed); /* the specification's code for it */
+        p4rt_errors_begin(&ret->details, RPC_UNKNOWN, failed);
+        for (unsigned i = 0; i < done; i++) {
+            p4rt_errors_add(&ret->details, RPC_OK, NULL);
+        }
+    }
+    if (ret->code != RPC_OK) {
+        p4rt_errors_add(&ret->details, rpc_code_of_rc(rc),
+                        rc == RC_OK ? NULL : err->msg);
+    }
+}
+
 static void write_all(struct hserver *s, unsigned half, struct p4rt_cursor *updates,
                       struct hanswer *ret)
 {
-    static const char *const failed = "an update failed";
-    struct p4rt_piece update;
+    struct update some[UPDATES_AHEAD];
     unsigned done = 0;
+    unsigned count;
 
-    while (p4rt_next(updates, &update)) {
-        struct err err = { 0 };
-        enum rc rc = write_update(s, half, update, &err);
+    while ((count = decode_some(s, half, updates, some)) > 0) {
+        for (unsigned i = 0; i < count; i++) {
+            enum rc rc = write_update(s, half, &some[i]);
 
-        if (rc != RC_OK && ret->code == RPC_OK) {
-            say(ret, RPC_UNKNOWN, failed); /* the specification's code for it */
-            p4rt_errors_begin(&ret->details, RPC_UNKNOWN, failed);
-            for (unsigned i = 0; i < done; i++) {
-                p4rt_errors_add(&ret->details, RPC_OK, NULL);
-            }
+            note_outcome(ret, done++, rc, &some[i].err);
         }
-        if (ret->code != RPC_OK) {
-            p4rt_errors_add(&ret->details, rpc_code_of_rc(rc),
-                            rc == RC_OK ? NULL : err.msg);
-        }
-        done++;
     }
 }
 

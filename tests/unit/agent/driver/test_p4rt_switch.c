@@ -16,6 +16,8 @@ struct client {
     struct err cause;
     uint64_t reached;
     unsigned reached_count;
+    size_t flying; /* as was told last */
+    size_t most_flying;
     struct p4rt_outcome outcome;
     unsigned entries[PHYS_TABLES][2];
     uint64_t counter_sum;
@@ -87,9 +89,20 @@ static void on_stopped(void *ctx, const struct p4rt_outcome *first)
     c->outcome = *first;
 }
 
+static void on_moved(void *ctx)
+{
+    struct client *c = ctx;
+    size_t flying = p4rt_writer_flying(c->writer);
+
+    ck_assert_uint_ne(flying, c->flying);
+    c->flying = flying;
+    c->most_flying = flying > c->most_flying ? flying : c->most_flying;
+}
+
 static const struct p4rt_switch_events events = { on_found, on_lost, on_role, on_pushed,
                                                   on_packet };
-static const struct p4rt_writer_events writer_events = { on_reached, on_stopped };
+static const struct p4rt_writer_events writer_events = { on_reached, on_stopped,
+                                                         on_moved };
 
 static void client_init(struct client *c, struct switch_rig *rig,
                         const struct p4rt_switch_options *o,
@@ -362,10 +375,12 @@ START_TEST(writes_go_to_the_halves_they_are_for_in_requests_of_bounded_size)
     }
     p4rt_writer_mark(c.writer, 1);
     ck_assert_uint_gt(p4rt_writer_bytes(c.writer), 3000 * 30);
-    RIG_UNTIL(&rig, c.reached == 1);
+    RIG_UNTIL(&rig, c.reached == 1 && c.flying == 0);
     ck_assert(p4rt_writer_is_idle(c.writer));
     ck_assert_uint_eq(p4rt_writer_bytes(c.writer), 0);
     ck_assert_uint_eq(p4rt_writer_updates(c.writer), 3000);
+    ck_assert_uint_gt(c.most_flying, 2 * 100 * 30);
+    ck_assert_uint_le(c.most_flying, 2 * 3 * 100 * P4RT_UPDATE_MAX);
     ck_assert_uint_eq(test_switch_count(rig.sw, 0, PHYS_VM_NC), 1500);
     ck_assert_uint_eq(test_switch_count(rig.sw, 1, PHYS_VM_NC), 1500);
     ck_assert_uint_eq(rig.sw->counts.most_updates, 100);
