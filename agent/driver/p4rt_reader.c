@@ -37,6 +37,17 @@ static void fail(struct p4rt_read *r, const struct err *err)
     }
 }
 
+/* Which meter one of this id is; -1: none of ours. */
+static int meter_of(const struct p4rt_info *info, uint32_t id)
+{
+    for (int i = 0; i < PHYS_METERS; i++) {
+        if (info->meter_id[i] == id) {
+            return i;
+        }
+    }
+    return -1;
+}
+
 static void tell(struct stream *st, struct p4rt_entity *e)
 {
     struct p4rt_read *r = st->read;
@@ -50,6 +61,13 @@ static void tell(struct stream *st, struct p4rt_entity *e)
         if (counter >= 0) {
             r->events->counter(r->ctx, (enum phys_counter)counter, st->device, e->index,
                                e->packets, e->bytes);
+        }
+    } else if (e->kind == P4RT_METER && r->events->meter) {
+        int meter = meter_of(p4rt_switch_info(r->sw), e->id);
+
+        if (meter >= 0) {
+            r->events->meter(r->ctx, (enum phys_meter)meter, st->device, e->index,
+                             &e->config);
         }
     }
 }
@@ -155,6 +173,24 @@ static void add_counter(struct buf *to, const struct p4rt_read *r, const void *a
     }
 }
 
+struct meter_cells {
+    enum phys_meter meter;
+    const uint32_t *index;
+    uint32_t count;
+};
+
+static void add_meter(struct buf *to, const struct p4rt_read *r, const void *arg)
+{
+    const struct meter_cells *cells = arg;
+    struct p4rt_query q = { .kind = P4RT_METER, .has_index = true };
+
+    q.id = p4rt_switch_info(r->sw)->meter_id[cells->meter];
+    for (uint32_t i = 0; i < cells->count; i++) {
+        q.index = cells->index[i];
+        p4rt_read_add(to, &q);
+    }
+}
+
 static enum rc ask(struct p4rt_read *r, unsigned device, add_queries *add,
                    const void *arg)
 {
@@ -234,6 +270,16 @@ struct p4rt_read *p4rt_read_cells(struct p4rt_switch *sw, enum phys_counter coun
     const struct cells some = { counter, index, count };
 
     return start(sw, events, ctx, add_counter, &some);
+}
+
+struct p4rt_read *p4rt_read_meter_cells(struct p4rt_switch *sw, enum phys_meter meter,
+                                        const uint32_t index[], uint32_t count,
+                                        const struct p4rt_read_events *events,
+                                        void *ctx)
+{
+    const struct meter_cells some = { meter, index, count };
+
+    return start(sw, events, ctx, add_meter, &some);
 }
 
 void p4rt_read_cancel(struct p4rt_read *r)

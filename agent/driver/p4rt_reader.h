@@ -14,9 +14,12 @@ struct p4rt_read_events {
     /* An entry; `half` is the device that it came from. */
     void (*entry)(void *ctx, const struct phys_entry *e);
     /* A counter's cell, once for each device and each part of it (p4rt_info.h): their
-     * sum is meant.  Of a meter nothing is read. */
+     * sum is meant. */
     void (*counter)(void *ctx, enum phys_counter counter, uint8_t device,
                     uint64_t index, uint64_t packets, uint64_t bytes);
+    /* A meter's cell, once for each device. */
+    void (*meter)(void *ctx, enum phys_meter meter, uint8_t device, uint64_t index,
+                  const struct phys_meter_config *config);
     /* All of it was told (RC_OK), or not.  The read is freed when it returns. */
     void (*end)(void *ctx, enum rc rc, const struct err *err);
 };
@@ -37,6 +40,12 @@ struct p4rt_read *p4rt_read_counter(struct p4rt_switch *sw, enum phys_counter co
 struct p4rt_read *p4rt_read_cells(struct p4rt_switch *sw, enum phys_counter counter,
                                   const uint32_t index[], uint32_t count,
                                   const struct p4rt_read_events *events, void *ctx);
+
+/* The same of a meter. */
+struct p4rt_read *p4rt_read_meter_cells(struct p4rt_switch *sw, enum phys_meter meter,
+                                        const uint32_t index[], uint32_t count,
+                                        const struct p4rt_read_events *events,
+                                        void *ctx);
 
 /* No event comes any more; it frees itself. */
 void p4rt_read_cancel(struct p4rt_read *r); /* null is fine */

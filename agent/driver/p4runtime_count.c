@@ -119,7 +119,9 @@ static uint32_t choose(const struct p4runtime *p, struct count_job *j, uint32_t 
 
 void p4runtime_count(struct p4runtime *p, uint64_t id, uint32_t from_vni)
 {
-    static const struct p4rt_read_events events = { on_entry, on_cell, on_end };
+    static const struct p4rt_read_events events = { .entry = on_entry,
+                                                    .counter = on_cell,
+                                                    .end = on_end };
     uint32_t index[COUNTERS_MAX + 1];
     struct count_job *j;
     uint32_t count;

@@ -76,6 +76,7 @@ struct p4runtime {
     unsigned active_count;
     struct p4rt_read *read;
     enum read_purpose purpose;
+    bool is_reading_meters;  /* all entries came; now their meters' cells */
     enum rc read_rc;         /* of xgwh, while entries come */
     struct xgwh_state found; /* by READ_STATE */
     struct p4rt_outcome refusal;

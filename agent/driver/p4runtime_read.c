@@ -1,5 +1,7 @@
 #include "agent/driver/p4runtime_impl.h"
 
+#include <stdlib.h>
+
 #include "proto/base/log.h"
 
 /* ---- what came ---- */
@@ -12,6 +14,16 @@ static void on_entry(void *ctx, const struct phys_entry *e)
         xgwh_state_of_entry(e, &p->found);
     } else if (p->read_rc == RC_OK) {
         p->read_rc = xgwh_read_entry(p->xgwh, e);
+    }
+}
+
+static void on_meter(void *ctx, enum phys_meter meter, uint8_t device, uint64_t index,
+                     const struct phys_meter_config *config)
+{
+    struct p4runtime *p = ctx;
+
+    if (meter == PHYS_METER_VNI && index <= UINT32_MAX) {
+        xgwh_read_meter(p->xgwh, device, (uint32_t)index, config);
     }
 }
 
@@ -116,6 +128,28 @@ static void end_state(struct p4runtime *p)
     }
 }
 
+static void on_end(void *ctx, enum rc rc, const struct err *cause);
+
+static const struct p4rt_read_events read_events = { .entry = on_entry,
+                                                     .meter = on_meter,
+                                                     .end = on_end };
+
+/* The cells of the meters that were found; false: there is none to read. */
+static bool read_meters(struct p4runtime *p)
+{
+    uint32_t *index = NULL;
+    uint32_t count = 0;
+
+    p->read_rc = xgwh_read_wants_meters(p->xgwh, &index, &count);
+    if (p->read_rc == RC_OK && count > 0) {
+        p->read =
+            p4rt_read_meter_cells(p->sw, PHYS_METER_VNI, index, count, &read_events, p);
+        p->is_reading_meters = p->read != NULL;
+    }
+    free(index);
+    return p->is_reading_meters;
+}
+
 static void on_end(void *ctx, enum rc rc, const struct err *cause)
 {
     struct p4runtime *p = ctx;
@@ -123,6 +157,13 @@ static void on_end(void *ctx, enum rc rc, const struct err *cause)
     enum read_purpose purpose = p->purpose;
 
     p->read = NULL;
+    if (p->is_reading_meters) {
+        p->is_reading_meters = false;
+        rc = RC_OK; /* what it did not say is written, so this is no failure */
+    } else if (purpose != READ_STATE && rc == RC_OK && p->read_rc == RC_OK &&
+               read_meters(p)) {
+        return;
+    }
     if (purpose == READ_STATE) {
         if (rc != RC_OK) {
             p->found.boot_id = 0; /* some say NOT_FOUND of a row that is not there */
@@ -158,19 +199,19 @@ static void on_end(void *ctx, enum rc rc, const struct err *cause)
 
 void p4runtime_start_read(struct p4runtime *p, enum read_purpose purpose)
 {
-    static const struct p4rt_read_events events = { .entry = on_entry, .end = on_end };
     struct err err;
 
     p->purpose = purpose;
     p->read_rc = RC_OK;
+    p->is_reading_meters = false;
     if (purpose == READ_STATE) {
         p->found = (struct xgwh_state){ 0 };
-        p->read = p4rt_read_state(p->sw, &events, p);
+        p->read = p4rt_read_state(p->sw, &read_events, p);
     } else {
         /* Repairs of the last read-back that were never sent: this one finds them. */
         p4rt_writer_drop(p->writer);
         p->read_rc = xgwh_read_begin(p->xgwh);
-        p->read = p->read_rc == RC_OK ? p4rt_read_tables(p->sw, &events, p) : NULL;
+        p->read = p->read_rc == RC_OK ? p4rt_read_tables(p->sw, &read_events, p) : NULL;
     }
     if (!p->read) {
         err_set(&err, RC_NO_MEMORY, "switch: no memory to read back");

@@ -137,7 +137,9 @@ static void totals_end(void *ctx, enum rc rc, const struct err *err)
 
 void p4runtime_poll_totals(struct driver *d)
 {
-    static const struct p4rt_read_events events = { no_entry, totals_cell, totals_end };
+    static const struct p4rt_read_events events = { .entry = no_entry,
+                                                    .counter = totals_cell,
+                                                    .end = totals_end };
     struct p4runtime *p = (struct p4runtime *)d;
 
     if (!p->is_up || p->totals_read) {
@@ -174,8 +176,9 @@ static void counters_end(void *ctx, enum rc rc, const struct err *err)
 enum rc driver_p4runtime_counters(struct driver *d, enum phys_counter counter,
                                   const struct driver_p4runtime_counters *to)
 {
-    static const struct p4rt_read_events events = { no_entry, counters_cell,
-                                                    counters_end };
+    static const struct p4rt_read_events events = { .entry = no_entry,
+                                                    .counter = counters_cell,
+                                                    .end = counters_end };
     struct p4runtime *p = (struct p4runtime *)d;
 
     if (!p->is_up || p->no_program) {

@@ -22,8 +22,9 @@
  *   - a tunnel does not say whether its route was idc, region or derived, nor
  *     `to_x86` whether internet, fallback or which service;
  *   - an access rule is spread over entries;
- *   - what a meter is set to is no entry: it is written anew, from the rows held
- * before. What stays is *unnamed*: it forwards as before, and is in no row of
+ *   - what a meter is set to is a cell of its own (xgwh_read_meter()), and of bits a
+ *     second it says bytes.
+ * What stays is *unnamed*: it forwards as before, and is in no row of
  * xgwh_rows().  The controller then finds those rows missing and sends them; a PUT that
  * maps to what stands there *claims* it and costs no write.  When all has been
  * compared, xgwh_sweep() deletes what nobody claimed.
@@ -212,6 +213,14 @@ enum rc xgwh_read_begin(struct xgwh *x);
 /* One entry as it was read, in any order.  `half` says from which device, 0 or 1, for
  * all tables.  RC_NO_MEMORY ends the read-back. */
 enum rc xgwh_read_entry(struct xgwh *x, const struct phys_entry *e);
+/* When all entries were read: the cells of vni_meter that metered VNIs name.  What is
+ * told of them by xgwh_read_meter() is believed, and written no more where it is as it
+ * should be; of the others nobody knows, so they are written.  Gives `*ret`, to be
+ * freed with free(). */
+enum rc xgwh_read_wants_meters(struct xgwh *x, uint32_t **ret, uint32_t *ret_count);
+/* One of them, as a device says it. */
+void xgwh_read_meter(struct xgwh *x, unsigned half, uint32_t index,
+                     const struct phys_meter_config *config);
 /* All was read (from every device).  Believes it, and gives the writes that put right
  * what is inconsistent in itself. */
 enum rc xgwh_read_end(struct xgwh *x, const struct xgwh_sink *sink,

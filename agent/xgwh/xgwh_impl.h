@@ -93,6 +93,18 @@ struct taken_back {
     uint32_t cap;
 };
 
+/* Cells of vni_meter as they were read, by index: what a VNI is metered to. */
+struct meter_cells {
+    struct u64map places; /* index -> place in `at` */
+    struct meter_cell {
+        struct phys_meter_config config;
+        uint8_t halves; /* a bit for each that said so */
+        bool differs;   /* between them */
+    } * at;
+    uint32_t count;
+    uint32_t cap;
+};
+
 /* What was read so far.  Of tables that are equal in both halves, `second` has what the
  * second device says. */
 struct reading {
@@ -104,6 +116,7 @@ struct reading {
         struct xgwh_state state;
         bool has_boot, has_applied;
     } second;
+    struct meter_cells meters;
     struct entry_list wrong; /* to be deleted from the half that is named */
     struct xgwh_findings found;
 };
@@ -124,6 +137,7 @@ struct xgwh {
     uint8_t *meter_use;        /* by index: enum meter_use, METER_SET */
     uint32_t meters_free;      /* indexes */
     bool has_leaving_meters;
+    struct meter_cells cells; /* of vni_meter, that stand as they were read */
     struct taken_back taken_back;
     uint32_t meter_next;   /* where to look for a free one */
     uint32_t counted_next; /* in `counted`: where to look for one to take back */
@@ -344,6 +358,7 @@ void meters_settle(struct xgwh *x); /* indexes that nothing points to are free *
  * `old` names, which become rows. */
 enum rc meters_adopt(struct xgwh *x, const struct table_set *old,
                      struct table_set *rows);
+void meter_cells_fini(struct meter_cells *c);
 uint32_t meters_unnamed(const struct xgwh *x);
 void meters_sweep(struct xgwh *x);
 

@@ -27,6 +27,7 @@ void meters_fini(struct xgwh *x)
     x->meter_use = NULL;
     u64map_fini(&x->meters);
     u64map_fini(&x->counted);
+    meter_cells_fini(&x->cells);
     free(x->taken_back.vnis);
     x->taken_back = (struct taken_back){ 0 };
 }
@@ -92,19 +93,45 @@ static uint64_t bytes_of(uint64_t bits)
     return bits / 8 + (bits % 8 != 0);
 }
 
+static struct phys_meter_config config_of(const struct meter *m)
+{
+    return (struct phys_meter_config){ .cir = bytes_of(m->committed_bps),
+                                       .cburst = m->committed_burst,
+                                       .pir = bytes_of(m->peak_bps),
+                                       .pburst = m->peak_burst };
+}
+
+/* What a read-back said of the cell, if all halves said it and nothing was written
+ * since; else null. */
+static const struct phys_meter_config *cell_of(const struct xgwh *x, uint32_t index)
+{
+    const uint32_t *place = u64map_find(&x->cells.places, index);
+    const struct meter_cell *c = place ? &x->cells.at[*place] : NULL;
+
+    return c && c->halves == (1u << x->halves) - 1 && !c->differs ? &c->config : NULL;
+}
+
+static bool stands(const struct xgwh *x, uint32_t index, const struct meter *m)
+{
+    const struct phys_meter_config *is = cell_of(x, index);
+    struct phys_meter_config want = config_of(m);
+
+    return is && is->cir == want.cir && is->cburst == want.cburst &&
+           is->pir == want.pir && is->pburst == want.pburst;
+}
+
+/* Nothing is written where it was read to be so. */
 static void write_meter(struct xgwh *x, uint32_t index, const struct meter *m)
 {
-    struct phys_meter_write w = {
-        .meter = PHYS_METER_VNI,
-        .half = PHYS_BOTH,
-        .index = index,
-        .config = { .cir = bytes_of(m->committed_bps),
-                    .cburst = m->committed_burst,
-                    .pir = bytes_of(m->peak_bps),
-                    .pburst = m->peak_burst },
-    };
+    struct phys_meter_write w = { .meter = PHYS_METER_VNI,
+                                  .half = PHYS_BOTH,
+                                  .index = index,
+                                  .config = config_of(m) };
 
-    plan_add_meter(&x->plan, &w);
+    if (!stands(x, index, m)) {
+        plan_add_meter(&x->plan, &w);
+        (void)u64map_delete(&x->cells.places, index);
+    }
     x->meter_use[index] |= METER_SET;
 }
 
@@ -254,6 +281,77 @@ void meter_delete(struct xgwh *x, uint32_t vni)
     }
 }
 
+/* ---- reading back ---- */
+
+void meter_cells_fini(struct meter_cells *c)
+{
+    u64map_fini(&c->places);
+    free(c->at);
+    *c = (struct meter_cells){ 0 };
+}
+
+static struct meter_cell *add_cell(struct meter_cells *c, uint32_t index)
+{
+    if (c->count == c->cap) {
+        uint32_t cap = c->cap ? 2 * c->cap : 64;
+        struct meter_cell *at = realloc(c->at, cap * sizeof(*at));
+
+        if (!at) {
+            return NULL;
+        }
+        c->at = at;
+        c->cap = cap;
+    }
+    c->at[c->count] = (struct meter_cell){ 0 };
+    return u64map_put(&c->places, index, c->count) ? &c->at[c->count++] : NULL;
+}
+
+enum rc xgwh_read_wants_meters(struct xgwh *x, uint32_t **ret, uint32_t *ret_count)
+{
+    struct reading *r = x->reading;
+    uint32_t *index;
+    uint32_t count = 0;
+
+    if (!r || !(index = malloc((r->holds.vnis.count + 1) * sizeof(*index)))) {
+        return r ? RC_NO_MEMORY : RC_INVALID;
+    }
+    for (uint32_t i = 0; i < u64map_places(&r->holds.vnis); i++) {
+        uint32_t value = r->holds.vnis.values[i];
+        uint32_t meter = value & METER_INDEX;
+
+        if (r->holds.vnis.keys[i] != U64MAP_NONE && meter != 0 &&
+            meter < x->sizes.meters && value >> 18 & PHYS_VNI_METERED &&
+            !u64map_find(&r->meters.places, meter)) {
+            if (!add_cell(&r->meters, meter)) {
+                free(index);
+                return RC_NO_MEMORY;
+            }
+            index[count++] = meter;
+        }
+    }
+    *ret = index;
+    *ret_count = count;
+    return RC_OK;
+}
+
+void xgwh_read_meter(struct xgwh *x, unsigned half, uint32_t index,
+                     const struct phys_meter_config *config)
+{
+    struct meter_cells *cells = &x->reading->meters;
+    const uint32_t *place = u64map_find(&cells->places, index);
+    struct meter_cell *c = place ? &cells->at[*place] : NULL;
+
+    if (!c || half >= x->halves) {
+        return; /* nobody asked */
+    }
+    if (c->halves == 0) {
+        c->config = *config;
+    }
+    c->differs |= c->config.cir != config->cir || c->config.cburst != config->cburst ||
+                  c->config.pir != config->pir || c->config.pburst != config->pburst;
+    c->halves |= (uint8_t)(1u << half);
+}
+
 /* ---- after a read-back ---- */
 
 /* An index that two name goes to one of them; the other's entry is written anew. */
@@ -277,16 +375,19 @@ static enum rc adopt(struct xgwh *x, uint32_t vni, uint32_t value)
                                                                          : RC_NO_MEMORY;
 }
 
-/* What meters say was not read; it is what we write now. */
+/* A row of before that is not what was read waits until the controller sends it; where
+ * the cell was not read it is written. */
 static enum rc name_meter(struct xgwh *x, uint32_t vni, struct rows *old,
                           struct table_set *rows)
 {
+    uint32_t index = meter_of(x, vni);
     struct entry e;
     struct row r;
     enum rc rc;
 
     if (!old || !rows_find(old, TABLE_METER, NULL, 0, &r) ||
-        entry_unpack(TABLE_METER, vni, &r, &e, NULL) != RC_OK) {
+        entry_unpack(TABLE_METER, vni, &r, &e, NULL) != RC_OK ||
+        (cell_of(x, index) && !stands(x, index, &e.meter))) {
         return RC_OK;
     }
     rc = meter_put(x, vni, &e.meter);
@@ -300,6 +401,9 @@ enum rc meters_adopt(struct xgwh *x, const struct table_set *old,
     bool is_new = table_set_count(old, TABLE_VNI) == 0;
     enum rc rc = RC_OK;
 
+    meter_cells_fini(&x->cells);
+    x->cells = x->reading->meters;
+    x->reading->meters = (struct meter_cells){ 0 };
     u64map_fini(&x->meters);
     u64map_fini(&x->counted);
     for (uint32_t i = 0; i < x->sizes.meters; i++) {
@@ -349,4 +453,5 @@ void meters_sweep(struct xgwh *x)
         meter_delete(x, (uint32_t)vni); /* another may move to this place */
         vni_refresh(x, (uint32_t)vni);
     }
+    meter_cells_fini(&x->cells); /* each was claimed or is open now */
 }

@@ -11,6 +11,7 @@ void reading_free(struct reading *r)
         u64map_fini(&r->second.vnis);
         free(r->second.config.at);
         free(r->wrong.at);
+        meter_cells_fini(&r->meters);
         free(r);
     }
 }

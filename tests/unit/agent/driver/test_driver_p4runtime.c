@@ -4,6 +4,7 @@
 
 #include <signal.h>
 
+#include "agent/xgwh/phys_make.h"
 #include "agent/xgwh/xgwh.h"
 #include "proto/model/batch.h"
 #include "proto/model/object.h"
@@ -333,6 +334,60 @@ START_TEST(a_new_agent_finds_everything_and_writes_nothing_twice)
     ck_assert_int_eq(do_write(b, 3, 77, vms(ENTRY_PUT, 100, 1, 500)), RC_OK);
     ck_assert_uint_eq(b->rig.sw->counts.updates, updates);
     ck_assert_uint_eq(b->rig.sw->counts.pushes[1], 2); /* by the first agent */
+    bench_free(b);
+}
+END_TEST
+
+/* VNIs 1 to `count`, each with a meter of its own. */
+static struct blob *metered(uint32_t count)
+{
+    struct batch_writer w;
+    struct blob *ops;
+
+    batch_writer_init(&w);
+    for (uint32_t vni = 1; vni <= count; vni++) {
+        struct entry e = { .table = TABLE_VNI, .vni = vni };
+
+        batch_add_entry(&w, ENTRY_PUT, &e);
+        e = (struct entry){ .table = TABLE_METER, .vni = vni };
+        e.meter = (struct meter){ 8000, 16000 + vni, 20000, 30000 };
+        batch_add_entry(&w, ENTRY_PUT, &e);
+    }
+    ops = batch_writer_finish(&w);
+    batch_writer_fini(&w);
+    return ops;
+}
+
+START_TEST(meters_that_a_new_agent_finds_as_they_should_be_are_not_written)
+{
+    struct bench *b = bench_new();
+    struct phys_entry vni = phys_make(PHYS_VNI, PHYS_BOTH, 0);
+    const struct phys_entry *found;
+    uint64_t updates;
+
+    bench_open(b);
+    ck_assert_int_eq(do_write(b, 3, 77, metered(100)), RC_OK);
+    b->d->cls->close(b->d);
+    bench_open(b);
+    ck_assert_uint_eq(b->state.applied, 0); /* what they are called must be sent */
+    updates = b->rig.sw->counts.updates;
+    ck_assert_int_eq(do_write(b, 3, 77, metered(100)), RC_OK);
+    ck_assert_uint_eq(b->rig.sw->counts.updates, updates);
+    (void)do_read(b);
+    ck_assert_uint_eq(table_set_count(b->rows, TABLE_METER), 100);
+    ck_assert_uint_eq(b->rig.sw->counts.updates, updates);
+
+    /* One that somebody opened meanwhile is set again, on both devices. */
+    b->d->cls->close(b->d);
+    phys_set_key(&vni, 0, 7);
+    found = test_switch_find(b->rig.sw, 1, &vni);
+    ck_assert_ptr_nonnull(found);
+    test_switch_open_meter(b->rig.sw, 1, 0x14000000 + 7 * PHYS_METER_VNI + 3,
+                           phys_param(found, 2));
+    bench_open(b);
+    updates = b->rig.sw->counts.updates;
+    ck_assert_int_eq(do_write(b, 3, 77, metered(100)), RC_OK);
+    ck_assert_uint_eq(b->rig.sw->counts.updates, updates + 2);
     bench_free(b);
 }
 END_TEST
@@ -1076,6 +1131,7 @@ int main(void)
     tcase_add_test(tc,
                    a_batch_of_thousands_is_on_the_switch_with_its_revision_behind_it);
     tcase_add_test(tc, a_new_agent_finds_everything_and_writes_nothing_twice);
+    tcase_add_test(tc, meters_that_a_new_agent_finds_as_they_should_be_are_not_written);
     tcase_add_test(
         tc, a_connection_that_comes_back_costs_no_read_back_when_nothing_has_changed);
     tcase_add_test(tc,

@@ -588,8 +588,9 @@ static void read_end(void *ctx, enum rc rc, const struct err *err)
     c->read_err = *err;
 }
 
-static const struct p4rt_read_events read_events = { read_entry, read_counter,
-                                                     read_end };
+static const struct p4rt_read_events read_events = { .entry = read_entry,
+                                                     .counter = read_counter,
+                                                     .end = read_end };
 
 START_TEST(a_read_tells_every_entry_of_every_table_of_both_devices)
 {

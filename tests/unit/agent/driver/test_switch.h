@@ -74,6 +74,9 @@ bool test_switch_delete(struct test_switch *s, unsigned device,
 /* The last value of a meter's cell; false: never written. */
 bool test_switch_meter(const struct test_switch *s, unsigned device, uint32_t id,
                        uint64_t index, struct phys_meter_config *ret);
+/* Behind everybody's back. */
+void test_switch_open_meter(struct test_switch *s, unsigned device, uint32_t id,
+                            uint64_t index);
 void test_switch_set_counter(struct test_switch *s, unsigned device, uint32_t id,
                              uint64_t index, uint64_t packets, uint64_t bytes);
 

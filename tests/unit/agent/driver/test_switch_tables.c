@@ -191,6 +191,16 @@ bool test_switch_meter(const struct test_switch *s, unsigned device, uint32_t id
     return c != NULL;
 }
 
+void test_switch_open_meter(struct test_switch *s, unsigned device, uint32_t id,
+                            uint64_t index)
+{
+    struct cell *c = cell_of(&s->impl->devices[device], true, id, index, true);
+
+    if (c) {
+        c->config = (struct phys_meter_config){ 0 };
+    }
+}
+
 void test_switch_set_counter(struct test_switch *s, unsigned device, uint32_t id,
                              uint64_t index, uint64_t packets, uint64_t bytes)
 {

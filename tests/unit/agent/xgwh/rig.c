@@ -676,6 +676,21 @@ void rig_check(struct rig *r)
     }
 }
 
+static void read_meters(const struct rig *r, struct xgwh *x)
+{
+    uint32_t *index;
+    uint32_t count;
+
+    ck_assert_int_eq(xgwh_read_wants_meters(x, &index, &count), RC_OK);
+    for (uint32_t i = 0; i < count; i++) {
+        for (unsigned half = 0; half < r->halves; half++) {
+            ck_assert_uint_lt(index[i], 64);
+            xgwh_read_meter(x, half, index[i], &r->meters[index[i]]);
+        }
+    }
+    free(index);
+}
+
 void rig_read(struct rig *r, struct xgwh *x, struct xgwh_findings *ret)
 {
     struct xgwh_sink sink = rig_sink(r);
@@ -703,6 +718,7 @@ void rig_read(struct rig *r, struct xgwh *x, struct xgwh_findings *ret)
     for (unsigned i = 0; i < count; i++) {
         ck_assert_int_eq(xgwh_read_entry(x, &all[i]), RC_OK);
     }
+    read_meters(r, x);
     ck_assert_int_eq(xgwh_read_end(x, &sink, ret, NULL), RC_OK);
     ck_assert_uint_eq(ret->entries, count);
     free(all);
