@@ -13,6 +13,7 @@
 
 #include "proto/base/blob.h"
 #include "proto/model/agent_msg.h"
+#include "proto/model/telemetry.h"
 
 /* What the data plane says of itself. */
 struct device_state {
@@ -63,6 +64,7 @@ struct device_totals {
     uint32_t reading_count;
     const struct device_drop *drop_list;
     uint32_t drop_count;
+    const struct top_report *top; /* of the last interval; null: none, or not now */
 };
 
 /* An answer to vni_counters(); see agent_msg.h. */

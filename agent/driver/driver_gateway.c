@@ -413,7 +413,9 @@ static void on_counters(const struct rpc_status *status, const struct rpc_msg *r
         totals.readings = readings->at;
         totals.reading_count = readings->count;
     }
+    totals.top = g->top.interval_ms ? &g->top : NULL;
     g->driver.events->totals(g->driver.ctx, &totals);
+    g->top.interval_ms = 0;
     free(readings);
     rpc_arena_reset(&g->arena);
 }
@@ -432,6 +434,7 @@ static void gateway_poll_totals(struct driver *d)
                      &g->counting) != RC_OK) {
         g->counting = NULL; /* the next poll tries again */
     }
+    gateway_poll_top(g);
 }
 
 /* Freeing the channel cancels its calls, whose last callbacks come from the loop: the
@@ -442,7 +445,7 @@ static void free_later(evutil_socket_t fd, short what, void *arg)
 
     (void)fd;
     (void)what;
-    if (g->control || g->readings || g->counting || g->probe_count > 0) {
+    if (g->control || g->readings || g->counting || g->topping || g->probe_count > 0) {
         struct timeval pause = { 0, 1000 };
 
         event_add(g->redial, &pause);

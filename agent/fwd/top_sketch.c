@@ -266,7 +266,8 @@ static uint32_t sum_up(struct top_entry *all, uint32_t n, uint64_t missed,
 }
 
 enum rc top_sketch_merge(const struct top_sketch *const sketches[], uint32_t count,
-                         struct top_entry ret[], uint32_t room, uint32_t *ret_count)
+                         struct top_entry ret[], uint32_t room, uint32_t *ret_count,
+                         uint64_t *ret_rest)
 {
     struct top_entry *all;
     uint64_t missed = 0;
@@ -287,6 +288,7 @@ enum rc top_sketch_merge(const struct top_sketch *const sketches[], uint32_t cou
     n = sum_up(all, n, missed, sketches, count);
     qsort(all, n, sizeof(*all), heavier);
     *ret_count = n < room ? n : room;
+    *ret_rest = n > room ? all[room].bytes : missed; /* never below `missed` */
     memcpy(ret, all, *ret_count * sizeof(*all));
     free(all);
     return RC_OK;

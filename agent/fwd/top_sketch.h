@@ -42,6 +42,7 @@ uint64_t top_sketch_total(const struct top_sketch *s); /* W */
 uint64_t top_sketch_missed(const struct top_sketch *s);
 
 /* The heaviest of all streams (or of one) together, up to `room`, the heaviest first.
- * Fills how many; RC_NO_MEMORY. */
+ * Fills how many, and what a key that is not among them had at most; RC_NO_MEMORY. */
 enum rc top_sketch_merge(const struct top_sketch *const sketches[], uint32_t count,
-                         struct top_entry ret[], uint32_t room, uint32_t *ret_count);
+                         struct top_entry ret[], uint32_t room, uint32_t *ret_count,
+                         uint64_t *ret_rest);

@@ -233,6 +233,9 @@ static void reply_top(struct control *c, struct rpc_call *call, uint32_t count)
     }
     reply.flows = r->flow_list;
     reply.tenants = r->tenant_list;
+    reply.flows_rest = count < t->flow_count ? t->flows[count].bytes : t->flows_rest;
+    reply.tenants_rest =
+        count < t->tenant_count ? t->tenants[count].bytes : t->tenants_rest;
     reply.bytes = t->bytes;
     reply.interval_ms = t->interval_ms;
     reply.ended_ms_ago = t->interval_ms ? program_now_ms() - t->ended_ms : 0;

@@ -63,8 +63,8 @@ static bool merge(struct top *t)
             t->sketches[count++] = t->pairs[i]->flows;
         }
     }
-    if (top_sketch_merge(t->sketches, count, t->flows, TOP_MAX, &t->flow_count) !=
-        RC_OK) {
+    if (top_sketch_merge(t->sketches, count, t->flows, TOP_MAX, &t->flow_count,
+                         &t->flows_rest) != RC_OK) {
         return false;
     }
     count = 0;
@@ -75,8 +75,8 @@ static bool merge(struct top *t)
             t->sketches[count++] = t->pairs[i]->tenants;
         }
     }
-    return top_sketch_merge(t->sketches, count, t->tenants, TOP_MAX,
-                            &t->tenant_count) == RC_OK;
+    return top_sketch_merge(t->sketches, count, t->tenants, TOP_MAX, &t->tenant_count,
+                            &t->tenants_rest) == RC_OK;
 }
 
 static void clear(struct top *t)

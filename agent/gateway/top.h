@@ -28,6 +28,8 @@ struct top {
     uint64_t bytes; /* of all packets that are VXLAN to us, as estimated */
     uint32_t flow_count;
     uint32_t tenant_count;
+    uint64_t flows_rest;             /* what one that is not listed had at most */
+    uint64_t tenants_rest;           /* the same */
     struct top_entry flows[TOP_MAX]; /* the heaviest first */
     struct top_entry tenants[TOP_MAX];
 };

@@ -30,6 +30,7 @@ struct session_gather {
     struct gathered at[READINGS_MAX];
     struct drop_count drops[DROP_REASONS_MAX];
     uint64_t last_drops[DROP_REASONS_MAX];
+    struct top_report top; /* the last one, not sent yet */
 };
 
 static bool is_same_reading(const struct gathered *g, const struct device_reading *r)
@@ -144,6 +145,9 @@ static void take_totals(struct session *s, struct session_gather *t,
         take_reading(t, i, &totals->readings[i], span_ms);
     }
     take_drops(t, totals, is_first);
+    if (totals->top) {
+        t->top = *totals->top;
+    }
     if (is_first) {
         t->from_ms = s->now_ms;
     } else if (totals->rx_packets > t->last_received) {
@@ -188,6 +192,8 @@ static struct telemetry *make_message(struct session *s, struct session_gather *
             t->drops[i].packets = 0;
         }
     }
+    m->top = t->top;
+    t->top.interval_ms = 0;
     t->received = 0;
     t->from_ms = s->now_ms;
     return m;
@@ -215,6 +221,7 @@ void telemetry_take(struct session *s, const struct device_totals *totals)
     s->totals.reading_count = 0;
     s->totals.drop_list = NULL;
     s->totals.drop_count = 0;
+    s->totals.top = NULL;
     if (!t) {
         t = s->gather = calloc(1, sizeof(*t));
     }

@@ -280,6 +280,8 @@ void rest_ack_alarm(struct rest_request *r);
 void rest_get_usage(struct rest_request *r);
 void rest_get_history(struct rest_request *r);
 void rest_get_forecast(struct rest_request *r);
+void rest_get_top_flows(struct rest_request *r);
+void rest_get_top_tenants(struct rest_request *r);
 void rest_list_festivals(struct rest_request *r);
 void rest_get_festival(struct rest_request *r);
 void rest_put_festival(struct rest_request *r);

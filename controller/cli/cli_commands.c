@@ -12,7 +12,9 @@ static const char *const deletable[] = { "cluster", "node",  "tenant",   "route"
 static const char *const describable[] = { "region", "policy",    "cluster", "node",
                                            "tenant", "route",     "vm",      "acl",
                                            "meter",  "operation", NULL };
-static const char *const tops[] = { "nodes", "ports", "cores", NULL };
+static const char *const tops[] = {
+    "nodes", "ports", "cores", "flows", "tenants", NULL
+};
 static const char *const shells[] = { "bash", "zsh", NULL };
 
 static const struct cli_option apply_options[] = {
@@ -23,6 +25,12 @@ static const struct cli_option apply_options[] = {
 };
 static const struct cli_option get_options[] = {
     { "limit", 0, "N", "At most so many of a list." },
+    { NULL, 0, NULL, NULL },
+};
+static const struct cli_option top_options[] = {
+    { "cluster", 0, "NAME", "Of flows and tenants: only at its nodes." },
+    { "node", 0, "NAME", "Of flows and tenants: only at it." },
+    { "number", 'n', "N", "Of flows and tenants: at most so many [10]." },
     { NULL, 0, NULL, NULL },
 };
 static const struct cli_option delete_options[] = {
@@ -235,10 +243,12 @@ const struct cli_command cli_commands[] = {
       cmd_tenant_move },
     { "operation cancel", "ID", "Take an operation back, as far as that is safe.", 1, 1,
       NULL, NULL, "  xgwctl operation cancel op-0000000017\n", cmd_operation_cancel },
-    { "top", "[nodes|ports|cores]",
-      "Show what nodes, their ports or their cores do now.", 0, 1, tops, NULL,
+    { "top", "[nodes|ports|cores|flows|tenants]",
+      "Show what nodes, ports and cores do now, or the heaviest flows and tenants.", 0,
+      1, tops, top_options,
       "  xgwctl top\n"
       "  xgwctl top cores\n"
+      "  xgwctl top flows --cluster x86-1 -n 20\n"
       "  watch -n 1 xgwctl top ports\n",
       cmd_top },
     { "alarm ack", "ID…", "Say that somebody sees to alarms.", 1, CLI_ARGS_MAX, NULL,

@@ -328,6 +328,19 @@ void cli_print_buf(struct buf *text)
     buf_fini(text);
 }
 
+json_t *cli_amount(double value)
+{
+    static const char suffixes[] = " kMGTP";
+    unsigned at = 0;
+
+    while (value >= 1000 && suffixes[at + 1]) {
+        value /= 1000;
+        at++;
+    }
+    return at == 0 ? json_sprintf("%.0f", value)
+                   : json_sprintf("%.1f %c", value, suffixes[at]);
+}
+
 void cli_print_json(const json_t *json, enum cli_output output)
 {
     struct buf text = BUF_INIT;

@@ -28,6 +28,8 @@ void cli_cell(const json_t *value, struct buf *to);
 void cli_yaml_print(const json_t *json, struct buf *to);
 
 /* To stdout, as JSON with line breaks or as YAML (CLI_TABLE: as YAML). */
+/* "12.3 G", of powers of a thousand; the reference is the caller's. */
+json_t *cli_amount(double value);
 void cli_print_json(const json_t *json, enum cli_output output);
 
 /* Prints and empties `text`. */

@@ -23,4 +23,5 @@ enum cli_exit cmd_status(struct cli *cli);
 enum cli_exit cmd_tenant_move(struct cli *cli);
 enum cli_exit cmd_tenant_place(struct cli *cli);
 enum cli_exit cmd_top(struct cli *cli);
+enum cli_exit cmd_top_heaviest(struct cli *cli);
 enum cli_exit cmd_trace(struct cli *cli);

@@ -1,4 +1,5 @@
-/* xgwctl top: what nodes, ports and cores do now.  xgwctl alarm ack. */
+/* xgwctl top: what nodes, ports and cores do now; cmd_top_heaviest.c has the flows and
+ * tenants.  xgwctl alarm ack. */
 #include "controller/cli/cmd.h"
 
 #include <stdio.h>
@@ -7,22 +8,9 @@
 #include "controller/cli/cli_http.h"
 #include "controller/cli/cli_print.h"
 
-/* "12.3 G" */
 static json_t *amount(const json_t *number)
 {
-    static const char suffixes[] = " kMGTP";
-    double value = json_number_value(number);
-    unsigned at = 0;
-
-    if (!json_is_number(number)) {
-        return json_null();
-    }
-    while (value >= 1000 && suffixes[at + 1]) {
-        value /= 1000;
-        at++;
-    }
-    return at == 0 ? json_sprintf("%.0f", value)
-                   : json_sprintf("%.1f %c", value, suffixes[at]);
+    return json_is_number(number) ? cli_amount(json_number_value(number)) : json_null();
 }
 
 static json_t *percent(const json_t *item)
@@ -234,12 +222,21 @@ enum cli_exit cmd_top(struct cli *cli)
     struct buf text = BUF_INIT;
     json_t *rows = json_array();
 
+    if (strcmp(what, "flows") == 0 || strcmp(what, "tenants") == 0) {
+        json_decref(rows);
+        return cmd_top_heaviest(cli);
+    }
+    if (cli_option(cli, "cluster") || cli_option(cli, "node") ||
+        cli_option(cli, "number")) {
+        json_decref(rows);
+        return cli_usage(cli, "--cluster, --node and -n are of flows and tenants");
+    }
     for (unsigned i = 0; i < sizeof(sorts) / sizeof(sorts[0]); i++) {
         sort = strcmp(sorts[i].name, what) == 0 ? &sorts[i] : sort;
     }
     if (!sort) {
         json_decref(rows);
-        return cli_usage(cli, "'%s': not nodes, ports or cores", what);
+        return cli_usage(cli, "'%s': not nodes, ports, cores, flows or tenants", what);
     }
     if (read_rows(cli, sort, rows, &err) != RC_OK) {
         json_decref(rows);

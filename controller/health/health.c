@@ -24,6 +24,8 @@ struct watched {
     uint64_t window_s; /* of the loss: since */
     uint64_t received, lost;
     bool is_losing;
+    struct top_report *top; /* the last one; null: none yet */
+    uint64_t top_s;         /* it came then */
 };
 
 struct event {
@@ -79,6 +81,9 @@ void health_free(struct health *h)
     levels_free(h->levels);
     alarms_free(h->alarms);
     history_free(h->history);
+    for (uint32_t i = 0; i < h->count; i++) {
+        free(h->nodes[i].top);
+    }
     free(h->nodes);
     free(h);
 }
@@ -184,6 +189,7 @@ void health_node_gone(struct health *h, uint64_t now_s, const char *node)
 
     if (found) {
         h->count--;
+        free(h->nodes[at].top);
         memmove(&h->nodes[at], &h->nodes[at + 1], (h->count - at) * sizeof(*h->nodes));
     }
     node_subject(subject, node);
@@ -464,6 +470,19 @@ static void take_drops(struct health *h, uint64_t now_s, struct watched *w,
     }
 }
 
+/* Without memory for it the node counts as one that told none. */
+static void take_top(struct watched *w, uint64_t now_s, const struct top_report *top)
+{
+    if (top->interval_ms == 0) {
+        return;
+    }
+    w->top = w->top ? w->top : malloc(sizeof(*w->top));
+    if (w->top) {
+        *w->top = *top;
+        w->top_s = now_s;
+    }
+}
+
 void health_telemetry(struct health *h, uint64_t now_s, const char *node,
                       const struct telemetry *t)
 {
@@ -476,7 +495,41 @@ void health_telemetry(struct health *h, uint64_t now_s, const char *node,
         take_reading(h, now_s, w, &t->readings[i]);
     }
     take_drops(h, now_s, w, t);
+    take_top(w, now_s, &t->top);
     h->has_news = true;
+}
+
+enum rc health_top(const struct health *h, uint64_t now_s, const char *cluster,
+                   const char *node, enum top_kind kind, uint32_t room,
+                   struct top_sum *ret)
+{
+    const struct top_report **reports = malloc((h->count + 1) * sizeof(*reports));
+    uint32_t without = 0;
+    uint32_t count = 0;
+    enum rc rc;
+
+    if (!reports) {
+        return RC_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < h->count; i++) {
+        const struct watched *w = &h->nodes[i];
+
+        if ((cluster && strcmp(w->cluster, cluster) != 0) ||
+            (node && strcmp(w->name, node) != 0)) {
+            continue;
+        }
+        if (w->top && now_s <= w->top_s + HEALTH_TOP_STALE_S) {
+            reports[count++] = w->top;
+        } else {
+            without++;
+        }
+    }
+    rc = tops_merge(reports, count, kind, room, ret);
+    if (rc == RC_OK) {
+        ret->without = without;
+    }
+    free(reports);
+    return rc;
 }
 
 /* ---- clusters ---- */

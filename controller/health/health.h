@@ -16,6 +16,7 @@
 
 #include "controller/health/alarms.h"
 #include "controller/health/history.h"
+#include "controller/health/tops.h"
 #include "proto/model/telemetry.h"
 
 #define HEALTH_STATE_S 5 /* not well for so long: an agent that restarts is not */
@@ -25,6 +26,7 @@
 #define HEALTH_LOSS_WINDOW_S 60
 #define HEALTH_LOSS_LEAST    10  /* packets: fewer are chance, whatever their share */
 #define HEALTH_STALE_S       120 /* a level that nobody measured for so long goes */
+#define HEALTH_TOP_STALE_S   30  /* three intervals of the gateways */
 #define HEALTH_REGION        "region"
 
 struct health;
@@ -100,5 +102,10 @@ struct level_marks health_marks(const struct health *h, unsigned cluster_kind);
  * that devices report or of all; null: none. */
 const struct level *health_cluster_at(const struct health *h, const char *cluster,
                                       enum water water, bool of_tables);
+/* The heaviest flows or tenants of a node, of a cluster's nodes, or (both null) of all
+ * nodes.  RC_NO_MEMORY. */
+enum rc health_top(const struct health *h, uint64_t now_s, const char *cluster,
+                   const char *node, enum top_kind kind, uint32_t room,
+                   struct top_sum *ret);
 /* False at `sale` and above: the cluster takes no new tenants. */
 bool health_is_on_sale(const struct health *h, const char *cluster);

@@ -13,6 +13,9 @@
  *   "port/NAME"   rx_pps, tx_pps   FIGURE  packets/s
  *   "core/NAME"   busy             LOAD    nanoseconds of work in a second
  *
+ * Beside them a *top*, once for each interval that the device measured: its heaviest
+ * flows and tenants with what each may be wrong by, besides sampling (agent/fwd).
+ *
  * Packets received and dropped are counts, not rates: one lost packet of 10^9 has to be
  * seen.  Values only; any thread.
  */
@@ -29,6 +32,8 @@
 #define DROP_REASON_MAX      31
 #define DROP_REASONS_MAX     64
 #define TELEMETRY_SPAN_MAX   3600000 /* ms */
+#define TOP_LIST_MAX         32
+#define TOP_BYTES_MAX        (UINT64_C(1) << 50) /* of an interval; sums and rates fit */
 
 enum reading_kind {
     READING_TABLE = 1, /* table memory: equal on all nodes of a cluster */
@@ -49,6 +54,28 @@ struct drop_count {
     uint64_t packets;                 /* within the span */
 };
 
+/* A flow as its packets' inner headers name it, or (no addresses) a whole tenant. */
+struct top_item {
+    uint32_t vni;
+    struct ip src, dst;
+    uint8_t proto;
+    uint16_t sport, dport; /* 0 for fragments, and where the protocol has none */
+    uint64_t bytes;        /* at most; at least bytes - error */
+    uint64_t error;
+};
+
+struct top_list {
+    uint32_t count;
+    uint64_t rest;                       /* what one that is not listed had at most */
+    struct top_item items[TOP_LIST_MAX]; /* the heaviest first, each once */
+};
+
+struct top_report {
+    uint32_t interval_ms; /* 0: there is none */
+    uint64_t bytes;       /* of all */
+    struct top_list flows, tenants;
+};
+
 struct telemetry {
     uint64_t boot_id;  /* of the data plane */
     uint32_t span_ms;  /* what counts and means are of */
@@ -57,6 +84,7 @@ struct telemetry {
     uint32_t drop_count;
     struct telemetry_reading readings[READINGS_MAX];
     struct drop_count drops[DROP_REASONS_MAX];
+    struct top_report top;
 };
 
 /* What can stand as part, resource or reason: printable ASCII without spaces, quotes

@@ -11,7 +11,52 @@ struct telemetry_wire {
     Xgw__Agent__V1__Reading *reading_list[READINGS_MAX];
     Xgw__Agent__V1__DropCount drops[DROP_REASONS_MAX];
     Xgw__Agent__V1__DropCount *drop_list[DROP_REASONS_MAX];
+    Xgw__Agent__V1__Top top;
+    Xgw__Agent__V1__TopItem items[2][TOP_LIST_MAX];
+    Xgw__Agent__V1__TopItem *item_list[2][TOP_LIST_MAX];
 };
+
+static ProtobufCBinaryData address_wire(const struct ip *ip)
+{
+    return (ProtobufCBinaryData){ ip_size(ip), (uint8_t *)ip->b };
+}
+
+static void fill_items(struct telemetry_wire *w, unsigned list,
+                       const struct top_list *l)
+{
+    for (uint32_t i = 0; i < l->count; i++) {
+        const struct top_item *from = &l->items[i];
+        Xgw__Agent__V1__TopItem *to = &w->items[list][i];
+
+        xgw__agent__v1__top_item__init(to);
+        to->vni = from->vni;
+        to->src = address_wire(&from->src);
+        to->dst = address_wire(&from->dst);
+        to->proto = from->proto;
+        to->sport = from->sport;
+        to->dport = from->dport;
+        to->bytes = from->bytes;
+        to->error = from->error;
+        w->item_list[list][i] = to;
+    }
+}
+
+static Xgw__Agent__V1__Top *fill_top(struct telemetry_wire *w,
+                                     const struct top_report *top)
+{
+    xgw__agent__v1__top__init(&w->top);
+    w->top.interval_ms = top->interval_ms;
+    w->top.bytes = top->bytes;
+    fill_items(w, 0, &top->flows);
+    fill_items(w, 1, &top->tenants);
+    w->top.n_flows = top->flows.count;
+    w->top.flows = w->item_list[0];
+    w->top.flows_rest = top->flows.rest;
+    w->top.n_tenants = top->tenants.count;
+    w->top.tenants = w->item_list[1];
+    w->top.tenants_rest = top->tenants.rest;
+    return &w->top;
+}
 
 static void fill(struct telemetry_wire *w, const struct telemetry *t,
                  Xgw__Agent__V1__Telemetry *ret)
@@ -43,6 +88,7 @@ static void fill(struct telemetry_wire *w, const struct telemetry *t,
     ret->readings = w->reading_list;
     ret->n_drops = t->drop_count;
     ret->drops = w->drop_list;
+    ret->top = t->top.interval_ms ? fill_top(w, &t->top) : NULL;
 }
 
 enum rc agent_telemetry_encode(const struct telemetry *t, struct buf *to)
@@ -52,7 +98,8 @@ enum rc agent_telemetry_encode(const struct telemetry *t, struct buf *to)
     struct telemetry_wire *w;
     enum rc rc;
 
-    if (t->reading_count > READINGS_MAX || t->drop_count > DROP_REASONS_MAX) {
+    if (t->reading_count > READINGS_MAX || t->drop_count > DROP_REASONS_MAX ||
+        t->top.flows.count > TOP_LIST_MAX || t->top.tenants.count > TOP_LIST_MAX) {
         return RC_RANGE;
     }
     w = malloc(sizeof(*w));
@@ -94,6 +141,62 @@ static bool take_reading(const Xgw__Agent__V1__Reading *w, struct telemetry_read
     return true;
 }
 
+static bool take_address(const ProtobufCBinaryData *w, struct ip *ret)
+{
+    if (w->len != 0 && w->len != 4 && w->len != 16) {
+        return false;
+    }
+    ret->family = w->len == 16 ? IP_V6 : w->len == 4 ? IP_V4 : IP_NONE;
+    if (w->len) {
+        memcpy(ret->b, w->data, w->len);
+    }
+    return true;
+}
+
+static bool take_items(Xgw__Agent__V1__TopItem **items, size_t count, bool is_flows,
+                       struct top_list *ret)
+{
+    if (count > TOP_LIST_MAX) {
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const Xgw__Agent__V1__TopItem *w = items[i];
+        struct top_item *to = &ret->items[i];
+
+        if (w->vni > VNI_MAX || w->proto > 255 || w->sport > 65535 ||
+            w->dport > 65535 || w->error > w->bytes || w->bytes > TOP_BYTES_MAX ||
+            !take_address(&w->src, &to->src) || !take_address(&w->dst, &to->dst) ||
+            to->src.family != to->dst.family ||
+            is_flows != (to->src.family != IP_NONE)) {
+            return false;
+        }
+        to->vni = w->vni;
+        to->proto = (uint8_t)w->proto;
+        to->sport = (uint16_t)w->sport;
+        to->dport = (uint16_t)w->dport;
+        to->bytes = w->bytes;
+        to->error = w->error;
+    }
+    ret->count = (uint32_t)count;
+    return true;
+}
+
+static bool take_top(const Xgw__Agent__V1__Top *w, struct top_report *ret)
+{
+    if (w->interval_ms == 0 || w->interval_ms > TELEMETRY_SPAN_MAX ||
+        w->bytes > TOP_BYTES_MAX || w->flows_rest > TOP_BYTES_MAX ||
+        w->tenants_rest > TOP_BYTES_MAX ||
+        !take_items(w->flows, w->n_flows, true, &ret->flows) ||
+        !take_items(w->tenants, w->n_tenants, false, &ret->tenants)) {
+        return false;
+    }
+    ret->interval_ms = w->interval_ms;
+    ret->bytes = w->bytes;
+    ret->flows.rest = w->flows_rest;
+    ret->tenants.rest = w->tenants_rest;
+    return true;
+}
+
 static enum rc take(const Xgw__Agent__V1__Telemetry *w, struct telemetry *t,
                     struct err *err)
 {
@@ -111,6 +214,10 @@ static enum rc take(const Xgw__Agent__V1__Telemetry *w, struct telemetry *t,
                              "telemetry.drops: outside its bounds");
         }
         t->drops[i].packets = w->drops[i]->packets;
+    }
+    if (w->top && !take_top(w->top, &t->top)) {
+        return err_field(err, RC_INVALID, "telemetry.top", "bounds",
+                         "telemetry.top: outside its bounds");
     }
     t->boot_id = w->boot_id;
     t->span_ms = w->span_ms;

@@ -111,9 +111,9 @@ class Agent:
         except grpc.RpcError:
             pass
 
-    def report(self, readings, drops=None, received=1000):
+    def report(self, readings, drops=None, received=1000, top=None):
         """readings: (part, resource, kind, mean, capacity)"""
-        t = agent_pb2.Telemetry(boot_id=self.boot, span_ms=1000, received=received)
+        t = agent_pb2.Telemetry(boot_id=self.boot, span_ms=1000, received=received, top=top)
         for part, resource, kind, mean, capacity in readings:
             t.readings.add(part=part, resource=resource, kind=kind, mean=mean,
                            capacity=capacity)
@@ -383,6 +383,59 @@ class Health(unittest.TestCase):
         self.assertEqual(use["placement"]["takes_tenants"], False)
         self.ok("DELETE", "/v1/tenants/901")
         agent.leave()
+
+    def test_7_the_heaviest_flows_and_tenants_of_nodes_add_up(self):
+        def item(vni, last, mbit, error=0):
+            """Of 10 s: 1 Mbit/s are 1,250,000 bytes."""
+            return {"vni": vni, "src": bytes([10, 0, 0, last]), "dst": bytes([10, 0, 9, 9]),
+                    "proto": 6, "sport": 40000, "dport": 443, "bytes": mbit * 1250000,
+                    "error": error * 1250000}
+
+        def tenant(vni, mbit):
+            return {"vni": vni, "bytes": mbit * 1250000}
+        self.ok("PUT", "/v1/clusters/k7", {"vip_v4": "172.31.0.7"})
+        for i in (7, 8, 9):
+            self.ok("PUT", f"/v1/nodes/gw-{i}", {"cluster": "k7", "vtep_v4": f"172.31.0.1{i}"})
+        agents = [Agent(self.c, "gw-7"), Agent(self.c, "gw-8")]
+        v6 = dict(item(101, 0, 5), src=bytes(15) + b"\1", dst=bytes(15) + b"\2")
+        tops = [dict(interval_ms=10000, bytes=100 * 1250000, flows_rest=1250000,
+                     flows=[item(100, 1, 60, error=2), item(100, 2, 20), v6],
+                     tenants=[tenant(100, 90), tenant(101, 10)]),
+                dict(interval_ms=10000, bytes=50 * 1250000, flows_rest=2 * 1250000,
+                     flows=[item(100, 2, 30)], tenants=[tenant(100, 40)])]
+
+        def told():
+            for agent, top in zip(agents, tops):
+                agent.report([], top=agent_pb2.Top(**top))
+            return self.ok("GET", "/v1/top/flows?cluster=k7")["nodes"] == 2
+        until(told, what="no node is counted")
+        flows = self.ok("GET", "/v1/top/flows?cluster=k7&count=2")
+        million = 10**6
+        rows = [(r["src"], r["bps"], r["error_bps"], r["nodes"]) for r in flows["items"]]
+        # gw-8 may have had up to 2 Mbit/s of what it does not list.
+        self.assertEqual(rows, [("10.0.0.1", 62 * million, 4 * million, 1),
+                                ("10.0.0.2", 50 * million, 0, 2)])
+        self.assertEqual((flows["bps"], flows["rest_bps"], flows["without"]),
+                         (150 * million, 7 * million, 1))
+        tenants = self.ok("GET", "/v1/top/tenants?node=gw-7")
+        self.assertEqual([(r["vni"], r["bps"]) for r in tenants["items"]],
+                         [(100, 90 * million), (101, 10 * million)])
+        out = self.ctl("top", "flows", "--cluster", "k7", "-n", "5")
+        self.assertRegex(out, r"62\.0 M +58\.0 M +100 +10\.0\.0\.1:40000 +10\.0\.9\.9:443 +tcp +1")
+        self.assertRegex(out, r"7\.0 M +5\.0 M +101 +\[::1\]:40000 +\[::2\]:443 +tcp +1")
+        self.assertIn("1 nodes told nothing in 30 s", out)
+        self.assertRegex(self.ctl("top", "tenants", "--node", "gw-8"), r"40\.0 M +40\.0 M +100")
+        self.assertEqual(json.loads(self.ctl("top", "tenants", "--node", "gw-7", "-o", "json")),
+                         tenants)
+        for path, status in (("/v1/top/flows?cluster=nowhere", 404),
+                             ("/v1/top/flows?node=nobody", 404),
+                             ("/v1/top/flows?count=101", 400), ("/v1/top/tenants?count=0", 400)):
+            self.assertEqual(self.c.request("GET", path).status, status, path)
+        # A list out of bounds ends the session and changes nothing.
+        agents[1].report([], top=agent_pb2.Top(interval_ms=10000, flows=[item(1 << 24, 1, 1)]))
+        until(lambda: ("node_silent", "node/gw-8") in self.alarms(), what="it may go on")
+        self.assertEqual(self.ok("GET", "/v1/top/flows?cluster=k7&count=2"), flows)
+        agents[0].leave()
 
     def test_4_settings_of_levels(self):
         self.ok("PATCH", "/v1/levels", {"x86": {"sale": 20, "safe": 30}})

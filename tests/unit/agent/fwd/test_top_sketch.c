@@ -33,13 +33,14 @@ static void check_bounds(const struct top_sketch *const sketches[], uint32_t cou
     struct top_entry *list = calloc(count * capacity, sizeof(*list));
     bool *is_listed = calloc(keys, sizeof(*is_listed));
     uint64_t total = 0;
+    uint64_t rest = 0;
     uint32_t n = 0;
 
     for (uint32_t k = 0; k < keys; k++) {
         total += had[k];
     }
-    ck_assert_int_eq(top_sketch_merge(sketches, count, list, count * capacity, &n),
-                     RC_OK);
+    ck_assert_int_eq(
+        top_sketch_merge(sketches, count, list, count * capacity, &n, &rest), RC_OK);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t k = number_of(&list[i].key);
         struct flow_key key = key_of(k);
@@ -55,6 +56,7 @@ static void check_bounds(const struct top_sketch *const sketches[], uint32_t cou
     for (uint32_t k = 0; k < keys; k++) {
         ck_assert_msg(is_listed[k] || had[k] <= total / capacity, "key %u of %lu lacks",
                       k, (unsigned long)had[k]);
+        ck_assert(is_listed[k] || had[k] <= rest);
     }
     free(list);
     free(is_listed);
@@ -92,6 +94,7 @@ START_TEST(a_sketch_with_room_counts_exactly_and_misses_nothing)
     struct top_sketch *s = top_sketch_new(10);
     const struct top_sketch *all[] = { s };
     struct top_entry list[10];
+    uint64_t rest = 0;
     uint32_t n = 0;
 
     for (uint32_t round = 0; round < 2; round++) {
@@ -101,8 +104,9 @@ START_TEST(a_sketch_with_room_counts_exactly_and_misses_nothing)
             top_sketch_add(s, &key, i % 10 + 1);
         }
         ck_assert_uint_eq(top_sketch_total(s), 550);
-        ck_assert_int_eq(top_sketch_merge(all, 1, list, 3, &n), RC_OK);
+        ck_assert_int_eq(top_sketch_merge(all, 1, list, 3, &n, &rest), RC_OK);
         ck_assert_uint_eq(n, 3);
+        ck_assert_uint_eq(rest, 70); /* the fourth */
         for (uint32_t i = 0; i < n; i++) {
             ck_assert_uint_eq(number_of(&list[i].key), 9 - i);
             ck_assert_uint_eq(list[i].bytes, 10 * (10 - i));
@@ -111,8 +115,9 @@ START_TEST(a_sketch_with_room_counts_exactly_and_misses_nothing)
         top_sketch_clear(s); /* and nothing of it is left */
         ck_assert_uint_eq(top_sketch_total(s), 0);
         ck_assert_uint_eq(top_sketch_missed(s), 0);
-        ck_assert_int_eq(top_sketch_merge(all, 1, list, 3, &n), RC_OK);
+        ck_assert_int_eq(top_sketch_merge(all, 1, list, 3, &n, &rest), RC_OK);
         ck_assert_uint_eq(n, 0);
+        ck_assert_uint_eq(rest, 0);
     }
     top_sketch_free(s);
 }
@@ -159,6 +164,7 @@ START_TEST(the_heaviest_of_real_flows_are_found_in_order_within_the_bound)
     uint64_t *had = calloc(FLOWS, sizeof(*had));
     struct top_entry list[TOP];
     struct flows f;
+    uint64_t rest = 0;
     uint32_t n = 0;
     uint64_t listed = 0;
 
@@ -170,7 +176,7 @@ START_TEST(the_heaviest_of_real_flows_are_found_in_order_within_the_bound)
         had[f.order[i]] += f.flow[f.order[i]].packet_bytes;
     }
     check_bounds(all, 1, had, FLOWS, CAPACITY);
-    ck_assert_int_eq(top_sketch_merge(all, 1, list, TOP, &n), RC_OK);
+    ck_assert_int_eq(top_sketch_merge(all, 1, list, TOP, &n, &rest), RC_OK);
     ck_assert_uint_eq(n, TOP);
     for (uint32_t i = 0; i < TOP; i++) {
         listed += had[number_of(&list[i].key)];

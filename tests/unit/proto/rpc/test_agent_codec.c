@@ -26,8 +26,10 @@ static const char *const agent_wire[] = {
     "221808ac02110100000000000000180120012802300338044005",
     ("a20134080310071a0b09010000000000000010021a001a0c09050000000000000010d804"
      "1a001a0b09070000000000000010011a001a00"),
-    ("3a4409010000000000000010e80718ac02221e0a08706f72742f757030120672785f6270"
-     "73180220e80728f40330053807220a12046469736b180328082a070a036d74751002"),
+    ("3a7e09010000000000000010e80718ac02221e0a08706f72742f757030120672785f6270"
+     "73180220e80728f40330053807220a12046469736b180328082a070a036d747510023238"
+     "08904e10b9601a1f08ffffff0712040a0000011a040a000002200628ffff0330bb0338a8"
+     "464001204d2a0d08073880808080808080024005"),
     "c20123080310051a0564ffffff07220407ffbf012a0301ac0232064080e497d012400948e807",
     "e201190809200132037570303a0e000102030405060708090a0b0800",
     "c20209080310077a03010203",
@@ -160,6 +162,21 @@ static void make_agent(int kind, struct agent_msg *m)
             .drop_count = 1,
             .drops = { { "mtu", 2 } }
         };
+        m->telemetry->top = (struct top_report){
+            .interval_ms = 10000,
+            .bytes = 12345,
+            .flows = { 1,
+                       77,
+                       { { VNI_MAX,
+                           { IP_V4, { 10, 0, 0, 1 } },
+                           { IP_V4, { 10, 0, 0, 2 } },
+                           6,
+                           65535,
+                           443,
+                           9000,
+                           1 } } },
+            .tenants = { 1, 0, { { .vni = 7, .bytes = TOP_BYTES_MAX, .error = 5 } } },
+        };
         break;
     case AGENT_ROWS:
         m->rows = (struct agent_rows){ 3, RC_FULL, blob_copy("\x01\x02\x03", 3) };
@@ -274,6 +291,26 @@ static const struct {
     { "1a023001", true, "ack.standing" },             /* 1 of none */
     { "a20102101a", true, "audit.code" },
     { "a201101a001a001a001a001a001a001a001a00", true, "audit.found" }, /* 8 tables */
+    { "3a0e09010000000000000010e8073200", true, "telemetry.top" },     /* no interval */
+    { "3a1309010000000000000010e80732050881dddb01", true,
+      "telemetry.top" }, /* a longer one than an hour */
+    { "3a1409010000000000000010e807320608011a020807", true,
+      "telemetry.top" }, /* a flow without addresses */
+    { "3a1709010000000000000010e807320908012a050880808008", true,
+      "telemetry.top" }, /* VNI 2^24 */
+    { "3a1809010000000000000010e807320a08012a06080738014002", true,
+      "telemetry.top" }, /* more error than bytes */
+    { "3a1e09010000000000000010e807321008012a0c1204616263641a0461626364", true,
+      "telemetry.top" }, /* a tenant with addresses */
+    { "3a2a09010000000000000010e807321c08011a181204616263641a10616263646162636461626364"
+      "61626364",
+      true, "telemetry.top" }, /* IPv4 to IPv6 */
+    { "3a1c09010000000000000010e807320e08011a0a12036162631a03616263", true,
+      "telemetry.top" }, /* three bytes */
+    { "3a2209010000000000000010e807321408011a101204616263641a046162636428808004", true,
+      "telemetry.top" }, /* port 65536 */
+    { "3a1909010000000000000010e807320b0801208180808080808002", true,
+      "telemetry.top" }, /* above 2^50 */
     { "c20102101a", true, "counters.code" },
     { "c201031a0101", true, "counters.vni" }, /* the other lists are shorter */
     { "c201101a020504220201012a02000032020000", true, "counters.vni" },
