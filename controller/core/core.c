@@ -360,9 +360,6 @@ void core_step(struct core *c, uint64_t now_ms, uint64_t unix_ms,
     case CORE_LIVENESS:
         sessions_liveness(c, in->liveness.device_id, in->liveness.is_silent);
         break;
-    case CORE_TRAFFIC:
-        demand_measured(c, in->traffic.vni, in->traffic.bps, in->traffic.pps);
-        break;
     case CORE_TICK:
     case CORE_CONTINUE:
         break;

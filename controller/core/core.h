@@ -137,7 +137,6 @@ enum core_in_kind {
     CORE_SESSION_MSG,
     CORE_SESSION_CLOSED,
     CORE_LIVENESS, /* alive or silent, from the detector's thread */
-    CORE_TRAFFIC,  /* what a tenant carries, as measured */
     CORE_TICK,
     CORE_CONTINUE,
 };
@@ -162,11 +161,6 @@ struct core_in {
             const char *device_id;
             bool is_silent;
         } liveness;
-        struct {
-            uint32_t vni;
-            uint64_t bps;
-            uint64_t pps;
-        } traffic;
     };
 };
 

@@ -473,6 +473,8 @@ struct group {
     uint32_t place;    /* its cluster's id in placement */
     struct map loads;  /* demand.c: VNI → what it holds of the tenant */
     struct map ncs[2]; /* of XGW-H: v4, v6 NCs and endpoints → a: rows that name it */
+    uint64_t peak_bps; /* demand_cluster() */
+    uint64_t rest_bps; /* what of it counts for no tenant, in each half */
 };
 
 /* Where a tenant is at home: one group of each kind; null: none. */
@@ -505,6 +507,7 @@ struct growth {
     struct tenant_reserve reserve;
     uint64_t measured_bps;
     uint64_t measured_pps;
+    uint64_t round; /* … in which measurement */
     bool has_h_home;
 };
 
@@ -517,7 +520,12 @@ void demand_tables(struct core *c, struct group *g, uint32_t vni, uint32_t mask,
                    struct rows *const after[]);
 /* The tenant's row, which may have another reservation, is about to be projected. */
 void demand_tenant(struct core *c, uint32_t vni, const struct rows *tenant);
-void demand_measured(struct core *c, uint32_t vni, uint64_t bps, uint64_t pps);
+/* One node saw so much of the tenant; what several saw in one round (traffic.h) adds
+ * up. Packets a second follow from the mean frame. */
+void demand_measured(struct core *c, uint32_t vni, uint64_t bps, uint64_t round);
+/* All that the cluster's ports receive now; what is more than was counted for its
+ * tenants counts as well, by the peak of about the last hour. */
+void demand_cluster(struct core *c, struct group *g, uint64_t bps);
 /* What it takes of the group's cluster now; false: it is not there. */
 bool demand_of_vni(const struct core *c, const struct group *g, uint32_t vni,
                    struct demand *ret, enum half *ret_half);

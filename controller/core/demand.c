@@ -7,7 +7,8 @@
  * for it (its reservation) and what was measured, where they are more; traffic is
  * counted where it arrives, at the XGW-H home where there is one.
  *
- * NCs are shared by tenants, so a cluster counts each address once.
+ * NCs are shared by tenants, so a cluster counts each address once.  Traffic that ports
+ * receive and that was measured or announced for no tenant counts for the cluster.
  */
 #include "controller/core/core_internal.h"
 
@@ -349,20 +350,49 @@ void demand_tenant(struct core *c, uint32_t vni, const struct rows *tenant)
     growth_put(c, vni, &now);
 }
 
-void demand_measured(struct core *c, uint32_t vni, uint64_t bps, uint64_t pps)
+void demand_measured(struct core *c, uint32_t vni, uint64_t bps, uint64_t round)
 {
     const struct growth *kept = growth_of(c, vni);
     struct growth now = { 0 };
     struct tenant_row row;
 
-    if (!tenant_row_of(committed_rows(c, vni, TABLE_TENANT), &row)) {
+    if ((bps == 0 && !kept) ||
+        !tenant_row_of(committed_rows(c, vni, TABLE_TENANT), &row)) {
         return;
     }
     now = kept ? *kept : now;
     now.has_h_home = row.h_home_len > 0;
-    now.measured_bps = bps;
-    now.measured_pps = pps;
+    now.measured_bps = now.round == round ? now.measured_bps + bps : bps;
+    now.measured_pps = (uint64_t)((double)now.measured_bps / 8 / c->config.frame_bytes);
+    now.round = round;
     growth_put(c, vni, &now);
+}
+
+#define PEAK_S 3600 /* a peak goes down by so much of itself a second */
+
+void demand_cluster(struct core *c, struct group *g, uint64_t bps)
+{
+    const struct resource_set *set = &c->profiles[g->kind].set;
+    int which = resource_find(set, "bps");
+    uint64_t halves;
+    uint64_t rest;
+    uint64_t tenants;
+    struct usage use;
+
+    if (which < 0 || (bps == 0 && g->peak_bps == 0)) {
+        return;
+    }
+    g->peak_bps -= (g->peak_bps + PEAK_S - 1) / PEAK_S;
+    g->peak_bps = larger(g->peak_bps, bps);
+    halves = set->has_halves && set->at[which].per_half ? 2 : 1;
+    placement_usage(c->placement, g->place, &use);
+    tenants = use.amount[0][which] + (halves == 2 ? use.amount[1][which] : 0) -
+              halves * g->rest_bps;
+    rest = g->peak_bps > tenants ? (g->peak_bps - tenants + halves - 1) / halves : 0;
+    if (rest != g->rest_bps) {
+        placement_set_common(c->placement, g->place, (unsigned)which, rest);
+        g->rest_bps = rest;
+    }
 }
 
 void demand_fini(struct core *c)

@@ -215,7 +215,11 @@ bool suggest_share_work(struct core *c, uint32_t slots)
             end(c);
             return true;
         }
-        if (slot->a > 0 && !c->traffic.nodes[traffic_node_of(slot->key)].is_lost) {
+        if (c->traffic.nodes[traffic_node_of(slot->key)].is_lost) {
+            continue;
+        }
+        demand_measured(c, traffic_vni_of(slot->key), slot->a, c->traffic.last_ask);
+        if (slot->a > 0) {
             struct service_set uses = uses_of(c, traffic_vni_of(slot->key));
 
             share(job->making, &uses, slot->a);

@@ -5,6 +5,8 @@
  */
 #include "controller/core/core_internal.h"
 
+#include <stdio.h>
+
 #include "proto/base/log.h"
 
 #define WATCH_MS 1000
@@ -204,13 +206,27 @@ static void look_at_devices(struct core *c)
     }
 }
 
+/* On all ports of the active side, as told not long ago. */
+static uint64_t received_bps(const struct core *c, const struct group *g)
+{
+    char subject[SUBJECT_MAX + 1];
+    const struct level_subject *s;
+    const struct level *l;
+
+    snprintf(subject, sizeof(subject), "cluster/%s", g->name);
+    s = levels_find(health_levels(c->health), subject);
+    l = s ? level_of(s, "rx_bps") : NULL;
+    return l && l->seen_s + HEALTH_STALE_S > now_s(c) ? l->used : 0;
+}
+
 /* Tables by the capacity model; of halves the fuller one.  Traffic is measured. */
-static void look_at_cluster(struct core *c, const struct group *g)
+static void look_at_cluster(struct core *c, struct group *g)
 {
     const struct cluster *cluster = objects_cluster(&c->objects, g->name);
     const struct placement_cluster *x = placement_cluster_at(c->placement, g->place);
     struct usage use;
 
+    demand_cluster(c, g, received_bps(c, g));
     placement_usage(c->placement, g->place, &use);
     for (unsigned i = 0; cluster && i < x->set.count; i++) {
         uint64_t used =

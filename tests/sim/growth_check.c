@@ -81,8 +81,10 @@ static void check_sale(struct growth *g, unsigned cluster)
 static bool is_same_set(const struct table_set *a, const struct table_set *b)
 {
     for (int t = 0; t < TABLE_COUNT; t++) {
-        struct digest x = table_set_digest(a, (enum table_id)t, (struct tree_node){ 0 });
-        struct digest y = table_set_digest(b, (enum table_id)t, (struct tree_node){ 0 });
+        struct digest x =
+            table_set_digest(a, (enum table_id)t, (struct tree_node){ 0 });
+        struct digest y =
+            table_set_digest(b, (enum table_id)t, (struct tree_node){ 0 });
 
         if (x.sum != y.sum || x.count != y.count) {
             return false;
@@ -145,8 +147,8 @@ static void check_peer(struct growth *g, uint32_t place, bool on_h)
     }
     here = on_h ? mine.h_home : mine.cluster;
     steer = core_cluster_find(g->core, peer.h_home);
-    it = rows_begin(table_set_rows(core_group_desired(g->core, here),
-                                   growth_vni(place), TABLE_VXLAN_ROUTE),
+    it = rows_begin(table_set_rows(core_group_desired(g->core, here), growth_vni(place),
+                                   TABLE_VXLAN_ROUTE),
                     TABLE_VXLAN_ROUTE);
     while (rows_next(&it, &row)) {
         bool is_here = strcmp(on_h ? peer.h_home : peer.cluster, here) == 0;

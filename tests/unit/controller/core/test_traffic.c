@@ -126,6 +126,38 @@ static void check(const struct suggestion *s, const char *service, uint64_t leas
     ck_assert_msg(a->place == place, "%s: %s", service, a->reason);
 }
 
+static uint64_t counted_bps(const struct bench *b, const char *cluster)
+{
+    uint32_t id = core_place_of(b->rig->core, cluster);
+    const struct placement *p = core_placement(b->rig->core);
+    int bps = resource_find(&placement_cluster_at(p, id)->set, "bps");
+    struct usage u;
+
+    ck_assert_int_ge(bps, 0);
+    placement_usage(p, id, &u);
+    return u.amount[0][bps] + u.amount[1][bps];
+}
+
+START_TEST(what_was_measured_of_tenants_counts_for_their_clusters)
+{
+    struct bench b;
+
+    bench_init(&b);
+    ck_assert_uint_eq(counted_bps(&b, "h1"), 0);
+    ask(&b, 5);
+    send(&b.nodes[0], 50000, 8000, 1000);
+    send(&b.nodes[1], 10000, 30000, 1000);
+    measure(&b);
+    ck_assert_uint_eq(counted_bps(&b, "h1"), 160000); /* of both nodes */
+    ck_assert_uint_eq(counted_bps(&b, "x1"), 0);      /* it arrives at XGW-H */
+    ask(&b, 5); /* the last measurement is the one that counts */
+    send(&b.nodes[0], 5000, 0, 0);
+    measure(&b);
+    ck_assert_uint_eq(counted_bps(&b, "h1"), 8000);
+    bench_fini(&b);
+}
+END_TEST
+
 /* Bytes of 5 s on both nodes together: 60, 38 and 2 % of 100 kB. */
 START_TEST(known_traffic_of_three_tenants_leads_to_the_advice)
 {
@@ -465,6 +497,7 @@ int main(void)
     TCase *tc = tcase_create("traffic");
 
     tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, what_was_measured_of_tenants_counts_for_their_clusters);
     tcase_add_test(tc, known_traffic_of_three_tenants_leads_to_the_advice);
     tcase_add_test(tc, no_traffic_or_no_look_calls_nothing_heavy_or_light);
     tcase_add_test(tc, what_a_vni_reaches_by_peers_may_be_any_of_their_services);

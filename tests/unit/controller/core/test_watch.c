@@ -172,6 +172,41 @@ START_TEST(tables_that_a_device_reports_close_the_sale_and_at_critical_refuse_en
 }
 END_TEST
 
+static uint64_t counted_bps(const struct rig *r)
+{
+    uint32_t id = core_place_of(r->core, "x86-1");
+    const struct placement *p = core_placement(r->core);
+    struct usage u;
+
+    placement_usage(p, id, &u);
+    return u.amount[0][resource_find(&placement_cluster_at(p, id)->set, "bps")];
+}
+
+START_TEST(what_ports_receive_counts_for_the_cluster_beside_what_is_announced)
+{
+    struct rig *r = rig_new();
+    uint64_t s = open_node(r);
+
+    send_load(r, s, 500);
+    rig_wait(r, 2000);
+    ck_assert_uint_eq(counted_bps(r), 500);
+    rig_must(r, "{\"table\":\"tenant\",\"vni\":1,\"reserved_bps\":300}\n");
+    rig_wait(r, 2000);
+    ck_assert_uint_le(counted_bps(r), 500); /* it is part of it, or not yet here */
+    ck_assert_uint_ge(counted_bps(r), 490);
+    rig_must(r, "{\"table\":\"tenant\",\"vni\":2,\"reserved_bps\":700}\n");
+    rig_wait(r, 2000);
+    ck_assert_uint_eq(counted_bps(r), 1000);
+    rig_entries_confirmed(r, "{\"op\":\"delete\",\"table\":\"tenant\",\"vni\":1}\n"
+                             "{\"op\":\"delete\",\"table\":\"tenant\",\"vni\":2}\n");
+    rig_wait(r, 2000);
+    ck_assert_uint_ge(counted_bps(r), 450); /* a peak is kept for a while … */
+    rig_wait(r, 800 * 1000);
+    ck_assert_uint_eq(counted_bps(r), 0); /* … and goes when nothing is told */
+    rig_free(r);
+}
+END_TEST
+
 START_TEST(a_lost_session_is_one_alarm_that_ends_when_it_is_back)
 {
     struct core_config config;
@@ -366,6 +401,8 @@ int main(void)
     tcase_add_test(tc, safe_is_an_alarm_and_a_critical_node_is_handed_on_once);
     tcase_add_test(
         tc, tables_that_a_device_reports_close_the_sale_and_at_critical_refuse_entries);
+    tcase_add_test(tc,
+                   what_ports_receive_counts_for_the_cluster_beside_what_is_announced);
     tcase_add_test(tc, a_lost_session_is_one_alarm_that_ends_when_it_is_back);
     tcase_add_test(tc, settings_of_levels_are_kept_over_a_restart_and_count_at_once);
     tcase_add_test(
