@@ -173,21 +173,19 @@ static void add_counter(struct buf *to, const struct p4rt_read *r, const void *a
     }
 }
 
-struct meter_cells {
-    enum phys_meter meter;
-    const uint32_t *index;
-    uint32_t count;
-};
-
-static void add_meter(struct buf *to, const struct p4rt_read *r, const void *arg)
+static void add_meters(struct buf *to, const struct p4rt_read *r, const void *arg)
 {
-    const struct meter_cells *cells = arg;
-    struct p4rt_query q = { .kind = P4RT_METER, .has_index = true };
+    const uint32_t *ids = p4rt_switch_info(r->sw)->meter_id;
+    const struct cells *of_vnis = arg;
 
-    q.id = p4rt_switch_info(r->sw)->meter_id[cells->meter];
-    for (uint32_t i = 0; i < cells->count; i++) {
-        q.index = cells->index[i];
-        p4rt_read_add(to, &q);
+    for (unsigned meter = 0; meter < PHYS_METERS; meter++) {
+        struct p4rt_query q = { .kind = P4RT_METER, .id = ids[meter] };
+
+        q.has_index = meter == PHYS_METER_VNI;
+        for (uint32_t i = 0; i < (q.has_index ? of_vnis->count : 1); i++) {
+            q.index = q.has_index ? of_vnis->index[i] : 0;
+            p4rt_read_add(to, &q);
+        }
     }
 }
 
@@ -272,14 +270,13 @@ struct p4rt_read *p4rt_read_cells(struct p4rt_switch *sw, enum phys_counter coun
     return start(sw, events, ctx, add_counter, &some);
 }
 
-struct p4rt_read *p4rt_read_meter_cells(struct p4rt_switch *sw, enum phys_meter meter,
-                                        const uint32_t index[], uint32_t count,
-                                        const struct p4rt_read_events *events,
-                                        void *ctx)
+struct p4rt_read *p4rt_read_meters(struct p4rt_switch *sw, const uint32_t index[],
+                                   uint32_t count,
+                                   const struct p4rt_read_events *events, void *ctx)
 {
-    const struct meter_cells some = { meter, index, count };
+    const struct cells of_vnis = { .index = index, .count = count };
 
-    return start(sw, events, ctx, add_meter, &some);
+    return start(sw, events, ctx, add_meters, &of_vnis);
 }
 
 void p4rt_read_cancel(struct p4rt_read *r)

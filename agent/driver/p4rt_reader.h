@@ -41,11 +41,10 @@ struct p4rt_read *p4rt_read_cells(struct p4rt_switch *sw, enum phys_counter coun
                                   const uint32_t index[], uint32_t count,
                                   const struct p4rt_read_events *events, void *ctx);
 
-/* The same of a meter. */
-struct p4rt_read *p4rt_read_meter_cells(struct p4rt_switch *sw, enum phys_meter meter,
-                                        const uint32_t index[], uint32_t count,
-                                        const struct p4rt_read_events *events,
-                                        void *ctx);
+/* Those of vni_meter of `index`, and every cell of all other meters. */
+struct p4rt_read *p4rt_read_meters(struct p4rt_switch *sw, const uint32_t index[],
+                                   uint32_t count,
+                                   const struct p4rt_read_events *events, void *ctx);
 
 /* No event comes any more; it frees itself. */
 void p4rt_read_cancel(struct p4rt_read *r); /* null is fine */

@@ -20,11 +20,7 @@ static void on_entry(void *ctx, const struct phys_entry *e)
 static void on_meter(void *ctx, enum phys_meter meter, uint8_t device, uint64_t index,
                      const struct phys_meter_config *config)
 {
-    struct p4runtime *p = ctx;
-
-    if (meter == PHYS_METER_VNI && index <= UINT32_MAX) {
-        xgwh_read_meter(p->xgwh, device, (uint32_t)index, config);
-    }
+    xgwh_read_meter(((struct p4runtime *)ctx)->xgwh, meter, device, index, config);
 }
 
 static void log_findings(const struct xgwh_findings *f)
@@ -134,16 +130,15 @@ static const struct p4rt_read_events read_events = { .entry = on_entry,
                                                      .meter = on_meter,
                                                      .end = on_end };
 
-/* The cells of the meters that were found; false: there is none to read. */
+/* The meters' cells; false: memory is out. */
 static bool read_meters(struct p4runtime *p)
 {
     uint32_t *index = NULL;
     uint32_t count = 0;
 
     p->read_rc = xgwh_read_wants_meters(p->xgwh, &index, &count);
-    if (p->read_rc == RC_OK && count > 0) {
-        p->read =
-            p4rt_read_meter_cells(p->sw, PHYS_METER_VNI, index, count, &read_events, p);
+    if (p->read_rc == RC_OK) {
+        p->read = p4rt_read_meters(p->sw, index, count, &read_events, p);
         p->is_reading_meters = p->read != NULL;
     }
     free(index);

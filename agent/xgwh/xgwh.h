@@ -214,13 +214,13 @@ enum rc xgwh_read_begin(struct xgwh *x);
  * all tables.  RC_NO_MEMORY ends the read-back. */
 enum rc xgwh_read_entry(struct xgwh *x, const struct phys_entry *e);
 /* When all entries were read: the cells of vni_meter that metered VNIs name.  What is
- * told of them by xgwh_read_meter() is believed, and written no more where it is as it
- * should be; of the others nobody knows, so they are written.  Gives `*ret`, to be
- * freed with free(). */
+ * told of them by xgwh_read_meter(), and of all cells of the other meters, is believed,
+ * and written no more where it is as it should be; what was not told nobody knows, so
+ * it is written.  Gives `*ret`, to be freed with free(). */
 enum rc xgwh_read_wants_meters(struct xgwh *x, uint32_t **ret, uint32_t *ret_count);
-/* One of them, as a device says it. */
-void xgwh_read_meter(struct xgwh *x, unsigned half, uint32_t index,
-                     const struct phys_meter_config *config);
+/* One cell, as a device says it; each once. */
+void xgwh_read_meter(struct xgwh *x, enum phys_meter meter, unsigned half,
+                     uint64_t index, const struct phys_meter_config *config);
 /* All was read (from every device).  Believes it, and gives the writes that put right
  * what is inconsistent in itself. */
 enum rc xgwh_read_end(struct xgwh *x, const struct xgwh_sink *sink,

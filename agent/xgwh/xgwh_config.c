@@ -288,12 +288,6 @@ static enum rc check_sizes(const struct xgwh *x, const struct entry_list *want,
 
 /* ---- meters ---- */
 
-static bool same_meter(const struct phys_meter_config *a,
-                       const struct phys_meter_config *b)
-{
-    return memcmp(a, b, sizeof(*a)) == 0;
-}
-
 /* Each half meters on its own, so that of the whole node is shared out: what x86 gets
  * from the node stays below it, however the traffic lies. */
 static struct phys_meter_config share_of_half(const struct xgwh *x,
@@ -304,6 +298,31 @@ static struct phys_meter_config share_of_half(const struct xgwh *x,
     ret.cir = (whole->cir + x->halves - 1) / x->halves;
     ret.pir = (whole->pir + x->halves - 1) / x->halves;
     return ret;
+}
+
+/* Is it known to be so: by what was written, or by what was read? */
+static bool class_stands(const struct xgwh *x, unsigned class,
+                         const struct phys_meter_config *want)
+{
+    const struct fallback_cells *f = &x->fallback;
+    struct phys_meter_config is = share_of_half(x, &x->config.fallback_class[class]);
+
+    return x->has_meters
+               ? meter_is_same(&is, want)
+               : f->class_count[class] == x->halves && !f->class_differs[class] &&
+                     meter_is_same(&f->class[class], want);
+}
+
+static bool tenants_stand(const struct xgwh *x, unsigned class,
+                          const struct phys_meter_config *want)
+{
+    const struct fallback_cells *f = &x->fallback;
+    uint64_t cells = (uint64_t)x->halves * x->sizes.fallback_buckets;
+
+    return x->has_meters
+               ? meter_is_same(&x->config.fallback_tenant[class], want)
+               : f->tenant_count[class] == cells && !f->tenant_differs[class] &&
+                     meter_is_same(&f->tenant[class], want);
 }
 
 static void write_meters(struct xgwh *x, const struct xgwh_config *c)
@@ -320,16 +339,14 @@ static void write_meters(struct xgwh *x, const struct xgwh_config *c)
                                       .config =
                                           share_of_half(x, &c->fallback_class[class]) };
 
-        if (!x->has_meters ||
-            !same_meter(&c->fallback_class[class], &x->config.fallback_class[class])) {
+        if (!class_stands(x, class, &w.config)) {
             plan_add_meter(&x->plan, &w);
         }
         w.meter = (uint8_t)tenant[class];
         w.config = c->fallback_tenant[class];
-        if (x->has_meters && same_meter(&w.config, &x->config.fallback_tenant[class])) {
-            continue;
-        }
-        for (w.index = 0; w.index < x->sizes.fallback_buckets; w.index++) {
+        for (w.index = 0;
+             !tenants_stand(x, class, &w.config) && w.index < x->sizes.fallback_buckets;
+             w.index++) {
             plan_add_meter(&x->plan, &w);
         }
     }

@@ -105,6 +105,15 @@ struct meter_cells {
     uint32_t cap;
 };
 
+/* The fallback's meters as they were read: buckets are known where all are the same. */
+struct fallback_cells {
+    struct phys_meter_config class[2];
+    struct phys_meter_config tenant[2];
+    uint32_t class_count[2];  /* so many halves said it */
+    uint32_t tenant_count[2]; /* so many cells of all halves */
+    bool class_differs[2], tenant_differs[2];
+};
+
 /* What was read so far.  Of tables that are equal in both halves, `second` has what the
  * second device says. */
 struct reading {
@@ -117,6 +126,7 @@ struct reading {
         bool has_boot, has_applied;
     } second;
     struct meter_cells meters;
+    struct fallback_cells fallback;
     struct entry_list wrong; /* to be deleted from the half that is named */
     struct xgwh_findings found;
 };
@@ -150,7 +160,8 @@ struct xgwh {
 
     bool has_config;
     bool has_meters; /* the configuration's meters were written since the read-back */
-    struct xgwh_config config; /* without its sources */
+    struct fallback_cells fallback; /* before that: what it said of them */
+    struct xgwh_config config;      /* without its sources */
     struct prefix sources[UNDERLAY_SOURCES_MAX];
 
     struct reading *reading;
@@ -358,6 +369,12 @@ void meters_settle(struct xgwh *x); /* indexes that nothing points to are free *
  * `old` names, which become rows. */
 enum rc meters_adopt(struct xgwh *x, const struct table_set *old,
                      struct table_set *rows);
+static inline bool meter_is_same(const struct phys_meter_config *a,
+                                 const struct phys_meter_config *b)
+{
+    return a->cir == b->cir && a->cburst == b->cburst && a->pir == b->pir &&
+           a->pburst == b->pburst;
+}
 void meter_cells_fini(struct meter_cells *c);
 uint32_t meters_unnamed(const struct xgwh *x);
 void meters_sweep(struct xgwh *x);

@@ -116,8 +116,7 @@ static bool stands(const struct xgwh *x, uint32_t index, const struct meter *m)
     const struct phys_meter_config *is = cell_of(x, index);
     struct phys_meter_config want = config_of(m);
 
-    return is && is->cir == want.cir && is->cburst == want.cburst &&
-           is->pir == want.pir && is->pburst == want.pburst;
+    return is && meter_is_same(is, &want);
 }
 
 /* Nothing is written where it was read to be so. */
@@ -334,22 +333,53 @@ enum rc xgwh_read_wants_meters(struct xgwh *x, uint32_t **ret, uint32_t *ret_cou
     return RC_OK;
 }
 
-void xgwh_read_meter(struct xgwh *x, unsigned half, uint32_t index,
-                     const struct phys_meter_config *config)
+static void read_vni_cell(struct meter_cells *cells, unsigned half, uint64_t index,
+                          const struct phys_meter_config *config)
 {
-    struct meter_cells *cells = &x->reading->meters;
     const uint32_t *place = u64map_find(&cells->places, index);
     struct meter_cell *c = place ? &cells->at[*place] : NULL;
 
-    if (!c || half >= x->halves) {
+    if (!c) {
         return; /* nobody asked */
     }
     if (c->halves == 0) {
         c->config = *config;
     }
-    c->differs |= c->config.cir != config->cir || c->config.cburst != config->cburst ||
-                  c->config.pir != config->pir || c->config.pburst != config->pburst;
+    c->differs |= !meter_is_same(&c->config, config);
     c->halves |= (uint8_t)(1u << half);
+}
+
+/* One more cell of those that should all be the same. */
+static void read_same(struct phys_meter_config *io, uint32_t *io_count,
+                      bool *io_differs, const struct phys_meter_config *config)
+{
+    if ((*io_count)++ == 0) {
+        *io = *config;
+    }
+    *io_differs |= !meter_is_same(io, config);
+}
+
+void xgwh_read_meter(struct xgwh *x, enum phys_meter meter, unsigned half,
+                     uint64_t index, const struct phys_meter_config *config)
+{
+    struct fallback_cells *f = &x->reading->fallback;
+    unsigned class =
+        meter == PHYS_METER_FB_SERVICE ? PHYS_CLASS_SERVICE : PHYS_CLASS_MISS;
+
+    if (half >= x->halves) {
+        return;
+    }
+    if (meter == PHYS_METER_VNI) {
+        read_vni_cell(&x->reading->meters, half, index, config);
+    } else if (meter != PHYS_METER_FB_CLASS) {
+        if (index < x->sizes.fallback_buckets) {
+            read_same(&f->tenant[class], &f->tenant_count[class],
+                      &f->tenant_differs[class], config);
+        }
+    } else if (index < 2) {
+        read_same(&f->class[index], &f -> class_count[index],
+                  &f -> class_differs[index], config);
+    }
 }
 
 /* ---- after a read-back ---- */
@@ -404,6 +434,7 @@ enum rc meters_adopt(struct xgwh *x, const struct table_set *old,
     meter_cells_fini(&x->cells);
     x->cells = x->reading->meters;
     x->reading->meters = (struct meter_cells){ 0 };
+    x->fallback = x->reading->fallback;
     u64map_fini(&x->meters);
     u64map_fini(&x->counted);
     for (uint32_t i = 0; i < x->sizes.meters; i++) {

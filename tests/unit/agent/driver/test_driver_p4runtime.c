@@ -776,6 +776,7 @@ START_TEST(a_configuration_of_an_agent_before_is_asked_for_again_to_become_ready
 {
     struct bench *b = bench_new();
     struct blob *config = some_config();
+    uint64_t updates;
     unsigned dones;
 
     bench_open(b);
@@ -788,7 +789,9 @@ START_TEST(a_configuration_of_an_agent_before_is_asked_for_again_to_become_ready
     give_ready(b, 6);
     RIG_UNTIL(&b->rig, b->downs == 1 && b->ups == 3);
     ck_assert_uint_eq(b->state.config_digest, 0);
+    updates = b->rig.sw->counts.updates;
     do_configure(b, 1, config);
+    ck_assert_uint_eq(b->rig.sw->counts.updates, updates); /* meters included */
     dones = b->dones;
     give_ready(b, 6);
     RIG_UNTIL(&b->rig, b->dones == dones + 1);

@@ -685,7 +685,7 @@ static void read_meters(const struct rig *r, struct xgwh *x)
     for (uint32_t i = 0; i < count; i++) {
         for (unsigned half = 0; half < r->halves; half++) {
             ck_assert_uint_lt(index[i], 64);
-            xgwh_read_meter(x, half, index[i], &r->meters[index[i]]);
+            xgwh_read_meter(x, PHYS_METER_VNI, half, index[i], &r->meters[index[i]]);
         }
     }
     free(index);

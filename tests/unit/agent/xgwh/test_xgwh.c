@@ -569,6 +569,72 @@ START_TEST(the_nodes_fallback_meter_is_shared_out_to_its_halves)
 }
 END_TEST
 
+/* Into an xgwh that knows nothing: all entries, and of the fallback's meters what
+ * `cells` wrote. */
+static void read_anew(struct rig *r, const struct phys_meter_write *cells,
+                      unsigned count)
+{
+    struct xgwh_findings f;
+    struct xgwh_sink sink;
+
+    xgwh_free(r->x);
+    r->x = rig_new(r);
+    sink = rig_sink(r);
+    ck_assert_int_eq(xgwh_read_begin(r->x), RC_OK);
+    for (unsigned half = 0; half < r->halves; half++) {
+        for (unsigned t = 0; t < PHYS_TABLES; t++) {
+            for (unsigned i = 0; i < r->soft->tables[half][t].count; i++) {
+                struct phys_entry e = r->soft->tables[half][t].at[i];
+
+                e.half = (uint8_t)half;
+                ck_assert_int_eq(xgwh_read_entry(r->x, &e), RC_OK);
+            }
+        }
+        for (unsigned i = 0; i < count; i++) {
+            xgwh_read_meter(r->x, (enum phys_meter)cells[i].meter, half, cells[i].index,
+                            &cells[i].config);
+        }
+    }
+    ck_assert_int_eq(xgwh_read_end(r->x, &sink, &f, NULL), RC_OK);
+}
+
+START_TEST(fallback_meters_that_are_read_as_they_should_be_are_not_written)
+{
+    struct phys_sizes sizes = *phys_sizes_tofino();
+    struct prefix source = row_local(1, "10.0.0.0/8").route.dst;
+    struct xgwh_config c = config_of_test(&source);
+    struct phys_meter_write *cells;
+    struct rig r;
+    unsigned count;
+
+    c.fallback_class[PHYS_CLASS_MISS] =
+        (struct phys_meter_config){ 1000001, 20000, 1000001, 20000 };
+    c.fallback_tenant[PHYS_CLASS_SERVICE] =
+        (struct phys_meter_config){ 1000, 20000, 2000, 20000 };
+    rig_init(&r, &sizes, 2);
+    configure(&r, &c);
+    count = r.writes.meter_count;
+    ck_assert_uint_eq(count, 2 + 2 * sizes.fallback_buckets);
+    cells = malloc(count * sizeof(*cells));
+    memcpy(cells, r.writes.meters, count * sizeof(*cells));
+
+    read_anew(&r, cells, count);
+    configure(&r, &c);
+    ck_assert_uint_eq(r.writes.meter_count, 0);
+
+    cells[count - 1].config.pir++; /* one bucket is another: all of its class's */
+    read_anew(&r, cells, count);
+    configure(&r, &c);
+    ck_assert_uint_eq(r.writes.meter_count, sizes.fallback_buckets);
+
+    read_anew(&r, cells, count - 1); /* one was not told */
+    configure(&r, &c);
+    ck_assert_uint_eq(r.writes.meter_count, sizes.fallback_buckets);
+    free(cells);
+    rig_fini(&r);
+}
+END_TEST
+
 START_TEST(a_configuration_fills_the_buckets_and_is_written_once)
 {
     struct phys_sizes sizes = *phys_sizes_tofino();
@@ -712,6 +778,7 @@ int main(void)
     tcase_add_test(tc, an_ipv6_default_without_room_for_its_guard_is_refused);
     tcase_add_test(tc, the_nodes_fallback_meter_is_shared_out_to_its_halves);
     tcase_add_test(tc, a_configuration_fills_the_buckets_and_is_written_once);
+    tcase_add_test(tc, fallback_meters_that_are_read_as_they_should_be_are_not_written);
     tcase_add_test(tc, an_uplink_that_goes_moves_its_own_buckets_only);
     tcase_add_test(tc, a_configuration_that_does_not_fit_changes_nothing);
     tcase_add_test(tc, the_switch_remembers_what_the_driver_wrote);
