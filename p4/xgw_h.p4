@@ -24,15 +24,19 @@
 #include "include/rewrite.p4"
 
 const PortId_t CPU_PORT = 320; /* PCIe of a chip with 4 pipes: in pipe 2 */
+/* Recirculation in pipes 0 and 2: probes come back by it from egress A, for each half's
+ * tables are in its own pipe and the CPU's port in one of them alone. */
+const PortId_t BACK_PORT_0 = 68;
+const PortId_t BACK_PORT_2 = 324;
 
 /* To the port of the same number in pipe 1 (left) or 3.  An action takes a container's
  * bits from two places at most, so the half is not one of them. */
-#define FOLD(intrinsic, to) \
+#define FOLD(port, to) \
     action fold_left() { \
-        to.ucast_egress_port = 2w1 ++ intrinsic.ingress_port[6:0]; \
+        to.ucast_egress_port = 2w1 ++ port[6:0]; \
     } \
     action fold_right() { \
-        to.ucast_egress_port = 2w3 ++ intrinsic.ingress_port[6:0]; \
+        to.ucast_egress_port = 2w3 ++ port[6:0]; \
     }
 
 struct tna_metadata_t {
@@ -40,6 +44,8 @@ struct tna_metadata_t {
     bit<16> inner_rest; /* sum of what the inner IPv4 checksum covers but for the TTL */
     bit<16> udp_rest;   /* the same of the outer UDP checksum and what the rewrite changes */
     bit<1>  udp_summed; /* there is a UDP checksum to follow */
+    bit<9>  in_port;    /* that received the packet; of a probe, that it names */
+    bit<1>  probe;
 }
 
 /* --- profile A, ingress --- */
@@ -58,11 +64,20 @@ parser IngressParserA(packet_in pkt, out headers_t h, out tna_metadata_t v,
         v.m.bad_inner_csum = 0;
         transition select(i.ingress_port) {
             CPU_PORT: from_control_thread;
+            BACK_PORT_0: from_egress;
+            BACK_PORT_2: from_egress;
             default: from_wire;
         }
     }
     state from_control_thread {
         pkt.extract(h.packet_out);
+        transition select(h.packet_out.probe) {
+            1: from_wire;
+            default: accept;
+        }
+    }
+    state from_egress {
+        pkt.extract(h.packet_in);
         transition accept;
     }
     state from_wire {
@@ -84,14 +99,15 @@ control IngressA(inout headers_t h, inout tna_metadata_t v,
     VniMeter() vni_meter;
     DropCount() drop_count;
 
-    action to_control_thread() {
+    action to_control_thread(bit<8> reason) {
         h.bridge.setInvalid();
         h.packet_in.setValid();
-        h.packet_in.ingress_port = i.ingress_port;
+        h.packet_in.reason = reason;
+        h.packet_in.ingress_port = v.in_port;
         t.ucast_egress_port = CPU_PORT;
         t.bypass_egress = 1;
     }
-    FOLD(i, t)
+    FOLD(v.in_port, t)
     action into_bridge() {
         h.bridge.vni = h.vxlan.vni;
         h.bridge.idx = 0;
@@ -102,25 +118,51 @@ control IngressA(inout headers_t h, inout tna_metadata_t v,
         h.vlan1.setInvalid();
     }
 
+    action from_probe() {
+        h.packet_in.probe = 1;
+    }
+    action from_port() {
+        h.packet_in.probe = 0;
+    }
+
     apply {
-        if (h.packet_out.isValid()) {
+        if (h.packet_out.isValid() && h.packet_out.probe == 1) {
+            v.probe = 1;
+            v.in_port = h.packet_out.egress_port;
+        } else {
+            v.probe = 0;
+            v.in_port = i.ingress_port;
+        }
+        if (h.packet_in.isValid()) { /* a probe that went all the way */
+            t.ucast_egress_port = CPU_PORT;
+            t.bypass_egress = 1;
+        } else if (h.packet_out.isValid() && v.probe == 0) {
             t.ucast_egress_port = h.packet_out.egress_port;
             t.bypass_egress = 1;
             h.packet_out.setInvalid();
         } else {
+            h.packet_out.setInvalid();
             if (p.parser_err != 0) {
                 v.m.truncated = 1;
             } else {
                 v.m.truncated = 0;
             }
             h.bridge.setValid();
+            /* Constants: the chip cannot copy one bit to another place of a container. */
+            if (v.probe == 1) {
+                h.bridge.probe = 1;
+                h.bridge.port = 0;
+            } else {
+                h.bridge.probe = 0;
+                h.bridge.port = 0;
+            }
             pool.apply(h, v.m);
             flow_hash.apply(h, v.m);
             lengths.apply(h, v.m);
             acl.apply(h, v.m);
             checks.apply(h, v.m);
             if (v.m.to_cpu == 1) {
-                to_control_thread();
+                to_control_thread(REASON_KEPT);
             } else {
                 if (v.m.drop == 0) {
                     vni_meter.apply(h, v.m);
@@ -144,7 +186,16 @@ control IngressA(inout headers_t h, inout tna_metadata_t v,
             }
             if (v.m.drop == 1) {
                 drop_count.apply(v.m.reason);
-                d.drop_ctl = 1;
+                if (v.probe == 1) {
+                    to_control_thread(v.m.reason);
+                } else {
+                    d.drop_ctl = 1;
+                }
+            }
+            if (v.probe == 1) {
+                from_probe();
+            } else {
+                from_port();
             }
         }
     }
@@ -216,16 +267,41 @@ control IngressB(inout headers_t h, inout tna_metadata_t v,
     DropCount() drop_count;
     bit<1> dst_bit;
 
-    FOLD(i, t)
+    FOLD(i.ingress_port, t)
     action one_hop_more() {
         h.bridge.hops = h.bridge.hops + 1;
     }
-    /* The uplink's port in the pipe of this half. */
+    /* The uplink's port in the pipe of this half.  `probe` is written with it, for they
+     * share a container. */
     action out_left() {
         t.ucast_egress_port = 2w0 ++ v.m.port[6:0];
+        h.bridge.probe = 0;
+        h.bridge.port = 2w0 ++ v.m.port[6:0];
     }
     action out_right() {
         t.ucast_egress_port = 2w2 ++ v.m.port[6:0];
+        h.bridge.probe = 0;
+        h.bridge.port = 2w2 ++ v.m.port[6:0];
+    }
+    /* A probe by the same pipe, and back. */
+    action probe_left() {
+        t.ucast_egress_port = BACK_PORT_0;
+        h.bridge.probe = 1;
+        h.bridge.port = 2w0 ++ v.m.port[6:0];
+    }
+    action probe_right() {
+        t.ucast_egress_port = BACK_PORT_2;
+        h.bridge.probe = 1;
+        h.bridge.port = 2w2 ++ v.m.port[6:0];
+    }
+    action to_control_thread() {
+        h.packet_in.setValid();
+        h.packet_in.reason = v.m.reason;
+        h.packet_in.probe = 1;
+        h.packet_in.ingress_port = 0;
+        h.bridge.setInvalid();
+        t.ucast_egress_port = CPU_PORT;
+        t.bypass_egress = 1;
     }
 
     apply {
@@ -258,7 +334,13 @@ control IngressB(inout headers_t h, inout tna_metadata_t v,
             }
             outcome.apply(h, v.m);
             next_hop.apply(h, v.m);
-            if (i.ingress_port[8:8] == 1) {
+            if (h.bridge.probe == 1) {
+                if (i.ingress_port[8:8] == 1) {
+                    probe_right();
+                } else {
+                    probe_left();
+                }
+            } else if (i.ingress_port[8:8] == 1) {
                 out_right();
             } else {
                 out_left();
@@ -266,7 +348,11 @@ control IngressB(inout headers_t h, inout tna_metadata_t v,
         }
         if (v.m.drop == 1) {
             drop_count.apply(v.m.reason);
-            d.drop_ctl = 1;
+            if (h.bridge.probe == 1) {
+                to_control_thread();
+            } else {
+                d.drop_ctl = 1;
+            }
         }
     }
 }
@@ -350,6 +436,13 @@ control EgressA(inout headers_t h, inout tna_metadata_t v, in egress_intrinsic_m
     Verdict() verdict;
     DropCount() drop_count;
 
+    action back() {
+        h.packet_in.setValid();
+        h.packet_in.reason = v.m.reason;
+        h.packet_in.probe = 1;
+        h.packet_in.ingress_port = v.m.port;
+    }
+
     apply {
         v.m.drop = 0;
         v.m.reason = 0;
@@ -359,7 +452,12 @@ control EgressA(inout headers_t h, inout tna_metadata_t v, in egress_intrinsic_m
         v.m.no_nc = 0;
         v.m.no_vip = 0;
         v.m.vni = h.bridge.vni;
-        v.m.port = i.egress_port;
+        v.m.port = h.bridge.port;
+        if (h.bridge.probe == 1) {
+            v.probe = 1;
+        } else {
+            v.probe = 0;
+        }
         v.m.leaves = 0;
         if (h.bridge.scope == SCOPE_TUNNEL) {
             v.m.leaves = 1;
@@ -388,7 +486,12 @@ control EgressA(inout headers_t h, inout tna_metadata_t v, in egress_intrinsic_m
         h.bridge.setInvalid();
         if (v.m.drop == 1) {
             drop_count.apply(v.m.reason);
-            d.drop_ctl = 1;
+            if (v.probe == 0) {
+                d.drop_ctl = 1;
+            }
+        }
+        if (v.probe == 1) {
+            back();
         }
     }
 }

@@ -23,6 +23,7 @@ struct v1_metadata_t {
     @field_list(1) bit<24> peer_vni;
     @field_list(1) bit<8> peer_hops;
     @field_list(1) bit<8> vni_flags;
+    @field_list(1) bit<1> is_probe; /* the port that it came by is forgotten */
     metadata_t m;
     bit<1> rewritten; /* the outer IPv4 checksum follows */
 }
@@ -34,14 +35,18 @@ parser V1Parser(packet_in pkt, out headers_t h, inout v1_metadata_t v,
                 inout standard_metadata_t s) {
     PacketParser() packet;
     state start {
-        transition select(s.ingress_port) {
-            CPU_PORT: from_control_thread;
+        transition select(s.ingress_port, v.is_probe) {
+            (CPU_PORT, _): from_control_thread;
+            (_, 1): from_control_thread;
             default: from_wire;
         }
     }
     state from_control_thread {
         pkt.extract(h.packet_out);
-        transition accept;
+        transition select(h.packet_out.probe) {
+            1: from_wire;
+            default: accept;
+        }
     }
     state from_wire {
         packet.apply(pkt, h, v.m);
@@ -140,15 +145,22 @@ control V1Ingress(inout headers_t h, inout v1_metadata_t v, inout standard_metad
     bit<16> before = 0;
     bit<16> after = 0;
 
-    action to_control_thread() {
+    action to_control_thread(bit<8> reason, bit<9> port) {
+        h.packet_out.setInvalid();
+        h.bridge.setInvalid();
         h.packet_in.setValid();
-        h.packet_in.ingress_port = s.ingress_port;
+        h.packet_in.reason = reason;
+        h.packet_in.probe = 7w0 ++ v.is_probe;
         h.packet_in.pad = 0;
+        h.packet_in.ingress_port = port;
         s.egress_spec = CPU_PORT;
     }
 
     apply {
         if (h.packet_out.isValid()) {
+            v.is_probe = h.packet_out.probe;
+        }
+        if (h.packet_out.isValid() && v.is_probe == 0) {
             s.egress_spec = h.packet_out.egress_port;
             h.packet_out.setInvalid();
             return;
@@ -167,8 +179,7 @@ control V1Ingress(inout headers_t h, inout v1_metadata_t v, inout standard_metad
             acl.apply(h, v.m);
             checks.apply(h, v.m);
             if (v.m.to_cpu == 1) {
-                h.bridge.setInvalid();
-                to_control_thread();
+                to_control_thread(REASON_KEPT, s.ingress_port);
                 return;
             }
             if (v.m.drop == 0) {
@@ -243,6 +254,9 @@ control V1Ingress(inout headers_t h, inout v1_metadata_t v, inout standard_metad
         if (v.m.drop == 1) {
             drop_count.apply(v.m.reason);
             mark_to_drop(s);
+        }
+        if (v.is_probe == 1) {
+            to_control_thread(v.m.reason, v.m.port);
         }
     }
 }

@@ -128,6 +128,7 @@ void p4runtime_go_down(struct p4runtime *p, const struct err *cause)
     p4rt_read_cancel(p->totals_read);
     p->totals_read = NULL;
     p4runtime_count_drop(p);
+    p4runtime_drop_probes(p);
     if (p->counters_read) {
         p4rt_read_cancel(p->counters_read);
         p->counters_read = NULL;
@@ -311,15 +312,10 @@ static void on_pushed(void *ctx, enum rc rc, const struct err *err)
     become_writer(p);
 }
 
-static void on_packet(void *ctx, uint8_t device, uint16_t port, const uint8_t *bytes,
-                      size_t len)
+static void on_packet(void *ctx, uint8_t device, const struct p4rt_packet *packet)
 {
-    struct p4runtime *p = ctx;
-
     (void)device;
-    if (p->packet_in) {
-        p->packet_in(p->packet_ctx, port, bytes, len);
-    }
+    p4runtime_take_packet(ctx, packet);
 }
 
 static void on_reached(void *ctx, uint64_t mark)
@@ -395,20 +391,7 @@ static void p4_read(struct driver *d, uint64_t read_id, uint32_t vni)
     add_job(of(d), &j, NULL);
 }
 
-/* ---- packets, status ---- */
-
-enum rc driver_p4runtime_packet_out(struct driver *d, uint16_t port, const void *bytes,
-                                    size_t len)
-{
-    return p4rt_switch_packet_out(of(d)->sw, 0, port, bytes, len);
-}
-
-void driver_p4runtime_on_packet(struct driver *d, driver_p4runtime_packet_in *in,
-                                void *ctx)
-{
-    of(d)->packet_in = in;
-    of(d)->packet_ctx = ctx;
-}
+/* ---- status ---- */
 
 struct driver_p4runtime_status driver_p4runtime_status(const struct driver *d)
 {
@@ -429,11 +412,15 @@ struct driver_p4runtime_status driver_p4runtime_status(const struct driver *d)
 static void fini(struct p4runtime *p)
 {
     p4runtime_drop_jobs(p);
+    p4runtime_drop_probes(p);
     p4rt_writer_free(p->writer);
     p4rt_switch_free(p->sw);
     xgwh_free(p->xgwh);
     if (p->kick) {
         event_free(p->kick);
+    }
+    if (p->probe_turn) {
+        event_free(p->probe_turn);
     }
     free(p);
 }
@@ -462,6 +449,7 @@ static const struct driver_class p4runtime_class = {
     .read = p4_read,
     .poll_totals = p4runtime_poll_totals,
     .vni_counters = p4_vni_counters,
+    .probe = p4runtime_probe,
     .close = p4_close,
 };
 
@@ -486,9 +474,12 @@ enum rc driver_p4runtime_new(struct rpc_loop *loop,
     p->driver = (struct driver){ &p4runtime_class, events, ctx };
     TAILQ_INIT(&p->waiting);
     TAILQ_INIT(&p->active);
+    TAILQ_INIT(&p->probes);
+    p->probe_turn = event_new(rpc_loop_base(loop), -1, 0, p4runtime_probe_turn, p);
     p->kick = event_new(rpc_loop_base(loop), -1, 0, on_kick, p);
-    rc = p->kick ? p4rt_switch_new(loop, &options->sw, &switch_events, p, &p->sw, err)
-                 : err_set(err, RC_NO_MEMORY, "p4runtime driver: no memory");
+    rc = p->kick && p->probe_turn
+             ? p4rt_switch_new(loop, &options->sw, &switch_events, p, &p->sw, err)
+             : err_set(err, RC_NO_MEMORY, "p4runtime driver: no memory");
     if (rc == RC_OK) {
         p->writer = p4rt_writer_new(p->sw, loop, &writer, &writer_events, p);
         rc = p->writer ? RC_OK

@@ -69,12 +69,3 @@ struct driver_p4runtime_counters {
 };
 enum rc driver_p4runtime_counters(struct driver *d, enum phys_counter counter,
                                   const struct driver_p4runtime_counters *to);
-
-/* Packets for probes: out by a port of the switch (p4rt_switch_packet_out()); what the
- * switch sends up comes to `in` (null: nowhere). */
-enum rc driver_p4runtime_packet_out(struct driver *d, uint16_t port, const void *bytes,
-                                    size_t len);
-typedef void driver_p4runtime_packet_in(void *ctx, uint16_t port, const uint8_t *bytes,
-                                        size_t len);
-void driver_p4runtime_on_packet(struct driver *d, driver_p4runtime_packet_in *in,
-                                void *ctx);

@@ -129,23 +129,34 @@ static void take_arbitration(struct p4rt_device *d,
     }
 }
 
+/* 0 where the packet has none such. */
+static uint16_t metadata_of(const P4__V1__PacketIn *p, uint32_t id)
+{
+    uint16_t value = 0;
+
+    for (size_t i = 0; id != 0 && i < p->n_metadata; i++) {
+        const P4__V1__PacketMetadata *m = p->metadata[i];
+
+        for (size_t k = 0; m->metadata_id == id && k < m->value.len; k++) {
+            value = (uint16_t)(value << 8 | m->value.data[k]);
+        }
+    }
+    return value;
+}
+
 static void take_packet(struct p4rt_device *d, const P4__V1__PacketIn *p)
 {
     struct p4rt_switch *s = d->owner;
-    uint16_t port = 0;
+    struct p4rt_packet packet = {
+        .port = metadata_of(p, s->info.packet_in_port),
+        .is_probe = metadata_of(p, s->info.packet_in_probe) != 0,
+        .reason = (uint8_t)metadata_of(p, s->info.packet_in_reason),
+        .bytes = p->payload.data,
+        .len = p->payload.len,
+    };
 
-    for (size_t i = 0; i < p->n_metadata; i++) {
-        const P4__V1__PacketMetadata *m = p->metadata[i];
-
-        if (m->metadata_id == s->info.packet_in_port) {
-            for (size_t k = 0; k < m->value.len; k++) {
-                port = (uint16_t)(port << 8 | m->value.data[k]);
-            }
-        }
-    }
     if (s->events->packet_in) {
-        s->events->packet_in(s->ctx, (uint8_t)(d - s->devices), port, p->payload.data,
-                             p->payload.len);
+        s->events->packet_in(s->ctx, (uint8_t)(d - s->devices), &packet);
     }
 }
 
@@ -240,27 +251,33 @@ void p4rt_switch_open(struct p4rt_switch *s)
 
 /* ---- packets ---- */
 
-enum rc p4rt_switch_packet_out(struct p4rt_switch *s, uint8_t device, uint16_t port,
-                               const void *bytes, size_t len)
+enum rc p4rt_switch_packet_out(struct p4rt_switch *s, uint8_t device,
+                               const struct p4rt_packet *packet)
 {
     P4__V1__StreamMessageRequest m = P4__V1__STREAM_MESSAGE_REQUEST__INIT;
     P4__V1__PacketOut p = P4__V1__PACKET_OUT__INIT;
     P4__V1__PacketMetadata meta = P4__V1__PACKET_METADATA__INIT;
-    P4__V1__PacketMetadata *metas[] = { &meta };
+    P4__V1__PacketMetadata probe = P4__V1__PACKET_METADATA__INIT;
+    P4__V1__PacketMetadata *metas[] = { &meta, &probe };
+    uint16_t port = packet->port;
     uint8_t value[2] = { (uint8_t)(port >> 8), (uint8_t)port };
+    uint8_t is_probe = packet->is_probe;
 
     if (!p4rt_switch_is_primary(s) || device >= s->device_count) {
         return RC_UNREACHABLE;
     }
-    if (s->info.packet_out_port == 0) {
+    if (s->info.packet_out_port == 0 ||
+        (packet->is_probe && s->info.packet_out_probe == 0)) {
         return RC_NOT_FOUND;
     }
+    probe.metadata_id = s->info.packet_out_probe;
+    probe.value = (ProtobufCBinaryData){ 1, &is_probe };
     meta.metadata_id = s->info.packet_out_port;
     meta.value.data = port > 0xff ? value : value + 1;
     meta.value.len = port > 0xff ? 2 : 1;
-    p.payload.data = (uint8_t *)bytes;
-    p.payload.len = len;
-    p.n_metadata = 1;
+    p.payload.data = (uint8_t *)packet->bytes; /* protobuf-c does not write to it */
+    p.payload.len = packet->len;
+    p.n_metadata = s->info.packet_out_probe != 0 ? 2 : 1;
     p.metadata = metas;
     m.update_case = P4__V1__STREAM_MESSAGE_REQUEST__UPDATE_PACKET;
     m.packet = &p;

@@ -37,6 +37,19 @@ struct p4rt_switch_options {
 /* The program on a device. */
 enum p4rt_program { P4RT_PROGRAM_NONE, P4RT_PROGRAM_OURS, P4RT_PROGRAM_OTHER };
 
+#define P4RT_REASON_KEPT 255 /* p4/include/headers.p4: it is for the control thread */
+
+/* To or from the network, past the switch's program; or a probe, through it. */
+struct p4rt_packet {
+    uint16_t port; /* out by, or in by; of a probe in by, then the one it would leave by
+                    */
+    bool is_probe;
+    uint8_t reason; /* of a probe that came back: enum drop_reason of agent/fwd, 0: it
+                       was forwarded, or P4RT_REASON_KEPT */
+    const uint8_t *bytes;
+    size_t len;
+};
+
 struct p4rt_switch_events {
     /* Connected: nothing on any device is of another program, or it may be replaced. */
     void (*found)(void *ctx);
@@ -47,8 +60,7 @@ struct p4rt_switch_events {
     void (*role)(void *ctx, bool is_primary, uint64_t highest);
     /* The answer to p4rt_switch_push(). */
     void (*pushed)(void *ctx, enum rc rc, const struct err *err);
-    void (*packet_in)(void *ctx, uint8_t device, uint16_t port, const uint8_t *bytes,
-                      size_t len);
+    void (*packet_in)(void *ctx, uint8_t device, const struct p4rt_packet *p);
 };
 
 struct p4rt_switch;
@@ -70,10 +82,11 @@ void p4rt_switch_claim(struct p4rt_switch *s, uint64_t term);
  */
 void p4rt_switch_push(struct p4rt_switch *s);
 
-/* To the network by a port of the switch.  RC_UNREACHABLE: not primary; RC_NOT_FOUND:
- * the program has no packet_out; RC_FULL: too many wait to be sent. */
-enum rc p4rt_switch_packet_out(struct p4rt_switch *s, uint8_t device, uint16_t port,
-                               const void *bytes, size_t len);
+/* To the network by a port of the switch, or through its program as a probe.
+ * RC_UNREACHABLE: not primary; RC_NOT_FOUND: the program has no packet_out, or none for
+ * probes; RC_FULL: too many wait to be sent. */
+enum rc p4rt_switch_packet_out(struct p4rt_switch *s, uint8_t device,
+                               const struct p4rt_packet *p);
 
 /* ---- for those who write and read ---- */
 

@@ -5,9 +5,11 @@
  *   p4runtime_jobs.c     writes, configurations and reads, one after the other
  *   p4runtime_read.c     reading back, and what follows from it
  *   p4runtime_count.c    counters of VNIs
+ *   p4runtime_probe.c    probes
  */
 #pragma once
 
+#include <event2/util.h>
 #include <sys/queue.h>
 
 #include "agent/driver/driver_p4runtime.h"
@@ -31,6 +33,8 @@ struct job {
 };
 
 TAILQ_HEAD(jobs, job);
+
+TAILQ_HEAD(probings, probing); /* p4runtime_probe.c */
 
 /* Jobs whose writes were given to the writer. */
 #define ACTIVE_MAX 16
@@ -85,8 +89,9 @@ struct p4runtime {
     struct count_job *count;          /* null: nobody asked */
     struct p4rt_read *counters_read;
     struct driver_p4runtime_counters counters;
-    driver_p4runtime_packet_in *packet_in;
-    void *packet_ctx;
+    struct probings probes; /* the first is under way … */
+    enum rc probe_rc;       /* … or could not be sent */
+    struct event *probe_turn;
     uint64_t read_backs;
     struct err trouble;
 };
@@ -120,6 +125,13 @@ void p4runtime_end_read(struct p4runtime *p, enum rc rc, const struct err *err);
 /* p4runtime_read.c */
 void p4runtime_start_read(struct p4runtime *p, enum read_purpose purpose);
 void p4runtime_stop_read(struct p4runtime *p);
+
+/* p4runtime_probe.c */
+void p4runtime_probe(struct driver *d, uint64_t id, struct blob *frame);
+void p4runtime_take_packet(struct p4runtime *p, const struct p4rt_packet *packet);
+/* The first one is late, or could not be sent. */
+void p4runtime_probe_turn(evutil_socket_t fd, short what, void *arg);
+void p4runtime_drop_probes(struct p4runtime *p); /* without a word */
 
 /* p4runtime_totals.c */
 void p4runtime_poll_totals(struct driver *d);

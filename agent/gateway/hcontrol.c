@@ -121,6 +121,9 @@ enum rc hcontrol_new(const struct hcontrol_config *config, struct hcontrol **ret
     c->config = *config;
     hserver_init(&c->server, config->tables);
     rc = start_frames(c, err);
+    rc = rc == RC_OK
+             ? probe_port_start(config->probes, config->base, hcontrol_probed, c, err)
+             : rc;
     rc = rc == RC_OK ? start_server(c, err) : rc;
     if (rc != RC_OK) {
         hcontrol_free(c);
@@ -136,6 +139,7 @@ void hcontrol_free(struct hcontrol *c)
         return;
     }
     frames_stop(&c->frames);
+    probe_port_stop(c->config.probes);
     hserver_fini(&c->server);
     rpc_arena_fini(&c->arena);
     free(c);

@@ -23,7 +23,8 @@ struct hcontrol_config {
     const struct rpc_tls *tls; /* null: plain text */
     struct hswitch *tables;
     struct ports *ports;
-    unsigned worker_count; /* number of the sender that we are */
+    unsigned worker_count;     /* number of the sender that we are */
+    struct probe_port *probes; /* worker 0 reads it */
     struct rte_ring *from_workers;
     int wake_fd; /* eventfd: from_workers is no longer empty */
 };

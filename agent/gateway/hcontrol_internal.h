@@ -37,6 +37,9 @@ enum rc hcontrol_stream_register(struct hcontrol *c, struct err *err);
 /* After a write: neighbours follow vtep and source, and what nobody holds is freed. */
 void hcontrol_follow(struct hcontrol *c);
 
+/* What came of a probe goes to the primary of the half that sent it. */
+void hcontrol_probed(void *arg, const struct probe_frame *f);
+
 /* A frame for us goes to the primary of its port's half. */
 void hcontrol_packet_in(struct hcontrol *c, unsigned port, const uint8_t *frame,
                         size_t len);

@@ -1,9 +1,12 @@
 /* hcontrol_stream - StreamChannel: who is primary, packets in and out. */
 #include "agent/gateway/hcontrol_internal.h"
 
+#include "agent/fwd/drop_reason.h"
 #include "proto/api/p4runtime.pb-c.h"
 
 #include <stdlib.h>
+
+#define REASON_KEPT 255 /* p4/include/headers.p4: for the control thread */
 
 static struct hcontrol *control_of(struct rpc_call *call)
 {
@@ -121,46 +124,112 @@ static bool metadata_of(const P4__V1__PacketOut *packet, uint32_t id, uint64_t *
     return false;
 }
 
+/* By a port as it is, or through the packet path as if the port had received it. */
+static bool send_out(struct hstream *s, const P4__V1__PacketOut *packet)
+{
+    const struct p4rt_info *info = &s->control->server.device[s->half].running.info;
+    struct hcontrol *c = s->control;
+    uint64_t port = 0;
+    uint64_t is_probe = 0;
+
+    if (!metadata_of(packet, info->packet_out_port, &port)) {
+        return false;
+    }
+    if (info->packet_out_probe == 0 ||
+        !metadata_of(packet, info->packet_out_probe, &is_probe) || !is_probe) {
+        return frames_send(&c->frames, port, packet->payload.data, packet->payload.len);
+    }
+    return port < c->config.ports->count &&
+           probe_port_send(c->config.probes, (uint16_t)port, packet->payload.data,
+                           packet->payload.len, &c->server.device[s->half]) == RC_OK;
+}
+
 static void on_packet_out(struct hstream *s, const P4__V1__PacketOut *packet)
 {
     static char not_primary[] = "not the primary";
     static char no_port[] = "no such port, or no room for the frame";
     const struct hdevice *d = s->half < 0 ? NULL : &s->control->server.device[s->half];
-    uint64_t port = 0;
 
     if (!d || arbiter_primary(&d->arbiter) != &s->arbiter) {
         refuse_packet(s, RPC_PERMISSION_DENIED, not_primary);
-    } else if (!d->running.config ||
-               !metadata_of(packet, d->running.info.packet_out_port, &port) ||
-               !frames_send(&s->control->frames, port, packet->payload.data,
-                            packet->payload.len)) {
+    } else if (!d->running.config || !send_out(s, packet)) {
         refuse_packet(s, RPC_INVALID_ARGUMENT, no_port);
     }
+}
+
+#define METADATA_MAX 3
+
+struct packet_in {
+    P4__V1__PacketMetadata metadata[METADATA_MAX];
+    P4__V1__PacketMetadata *list[METADATA_MAX];
+    uint8_t values[METADATA_MAX];
+    unsigned count;
+};
+
+static void add_metadata(struct packet_in *p, uint32_t id, uint8_t value)
+{
+    P4__V1__PacketMetadata *m = &p->metadata[p->count];
+
+    if (id != 0) {
+        p4__v1__packet_metadata__init(m);
+        m->metadata_id = id;
+        p->values[p->count] = value;
+        m->value = (ProtobufCBinaryData){ .data = &p->values[p->count], .len = 1 };
+        p->list[p->count++] = m;
+    }
+}
+
+/* A controller that does not read misses some. */
+static void send_in(const struct hdevice *d, struct packet_in *p, const uint8_t *frame,
+                    size_t len)
+{
+    const struct hstream *s = (const struct hstream *)arbiter_primary(&d->arbiter);
+    P4__V1__StreamMessageResponse response = P4__V1__STREAM_MESSAGE_RESPONSE__INIT;
+    P4__V1__PacketIn packet = P4__V1__PACKET_IN__INIT;
+
+    if (!s || !rpc_call_is_writable(s->call)) {
+        return;
+    }
+    packet.payload.data = (uint8_t *)frame; /* protobuf-c does not write to it */
+    packet.payload.len = len;
+    packet.n_metadata = p->count;
+    packet.metadata = p->list;
+    response.update_case = P4__V1__STREAM_MESSAGE_RESPONSE__UPDATE_PACKET;
+    response.packet = &packet;
+    (void)rpc_pb_send(s->call, &response.base);
 }
 
 void hcontrol_packet_in(struct hcontrol *c, unsigned port, const uint8_t *frame,
                         size_t len)
 {
     const struct hdevice *d = &c->server.device[port % HSWITCH_HALVES];
-    const struct hstream *s = (const struct hstream *)arbiter_primary(&d->arbiter);
-    P4__V1__StreamMessageResponse response = P4__V1__STREAM_MESSAGE_RESPONSE__INIT;
-    P4__V1__PacketIn packet = P4__V1__PACKET_IN__INIT;
-    P4__V1__PacketMetadata metadata = P4__V1__PACKET_METADATA__INIT;
-    P4__V1__PacketMetadata *list[1] = { &metadata };
-    uint8_t number = (uint8_t)port;
+    struct packet_in p = { .count = 0 };
 
-    if (!s || !d->running.config || !rpc_call_is_writable(s->call)) {
-        return; /* a controller that does not read misses some */
+    if (d->running.config) {
+        add_metadata(&p, d->running.info.packet_in_port, (uint8_t)port);
+        add_metadata(&p, d->running.info.packet_in_probe, 0);
+        add_metadata(&p, d->running.info.packet_in_reason, 0);
+        send_in(d, &p, frame, len);
     }
-    metadata.metadata_id = d->running.info.packet_in_port;
-    metadata.value = (ProtobufCBinaryData){ .data = &number, .len = 1 };
-    packet.payload.data = (uint8_t *)frame; /* protobuf-c does not write to it */
-    packet.payload.len = len;
-    packet.n_metadata = metadata.metadata_id != 0;
-    packet.metadata = list;
-    response.update_case = P4__V1__STREAM_MESSAGE_RESPONSE__UPDATE_PACKET;
-    response.packet = &packet;
-    (void)rpc_pb_send(s->call, &response.base);
+}
+
+void hcontrol_probed(void *arg, const struct probe_frame *f)
+{
+    const struct hdevice *d = f->tag;
+    const struct p4rt_info *info = &d->running.info;
+    struct packet_in p = { .count = 0 };
+
+    (void)arg;
+    if (!d->running.config) {
+        return; /* the program has gone meanwhile */
+    }
+    add_metadata(&p, info->packet_in_port, (uint8_t)f->port);
+    add_metadata(&p, info->packet_in_probe, 1);
+    add_metadata(&p, info->packet_in_reason,
+                 f->verdict == FWD_FORWARD ? DROP_NONE
+                 : f->verdict == FWD_LOCAL ? REASON_KEPT
+                                           : f->reason);
+    send_in(d, &p, rte_pktmbuf_mtod(f->frame, const uint8_t *), f->frame->data_len);
 }
 
 /* ---- the call ---- */

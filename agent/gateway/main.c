@@ -190,6 +190,7 @@ static enum rc start_hcontrol(struct gateway *g, struct err *err)
         .tables = g->tables,
         .ports = &g->ports,
         .worker_count = o->workers,
+        .probes = &g->probes,
         .from_workers = g->local,
         .wake_fd = g->wake_fd,
     };

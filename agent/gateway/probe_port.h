@@ -20,7 +20,7 @@ struct event_base;
 
 /* One frame on its way.  Whoever holds it owns it. */
 struct probe_frame {
-    struct rte_mbuf *frame; /* afterwards null unless it was forwarded */
+    struct rte_mbuf *frame; /* as it came where it was not forwarded */
     uint16_t port;          /* that it came in by; then the one it would leave by */
     uint8_t verdict;        /* enum fwd_verdict */
     uint8_t reason;         /* enum drop_reason */

@@ -225,21 +225,13 @@ static void probe(struct worker *w, struct probe_frame *f)
     struct fwd_answers none = { NULL, 0, 0 };
     struct fwd_packet packet;
 
-    if (take(w, &f->frame, 1, f->port, &packet) == 0) {
-        packet.verdict = FWD_DROP; /* and the frame is gone */
-        packet.reason = DROP_NO_BUFFER;
-        f->frame = NULL;
-    } else {
-        w->config.pipeline->burst(w, &w->probed, &packet, 1, &none);
-    }
+    (void)take(w, &f->frame, 1, f->port, &packet); /* it is in one buffer */
+    w->config.pipeline->burst(w, &w->probed, &packet, 1, &none);
     f->verdict = packet.verdict;
     f->reason = packet.reason;
     if (packet.verdict == FWD_FORWARD) {
         resize(f->frame, &packet);
         f->port = w->port_of[packet.uplink];
-    } else {
-        rte_pktmbuf_free(f->frame);
-        f->frame = NULL;
     }
     probe_port_give(w->config.probes, f);
 }

@@ -374,6 +374,8 @@ static enum rc take_packet(struct walk *w, const struct wire_field *outer,
     struct wire_field f;
     struct thing got;
     uint32_t port = 0;
+    uint32_t probe = 0;
+    uint32_t reason = 0;
 
     if (!object_read(outer, &got)) {
         return broken(err);
@@ -392,12 +394,19 @@ static enum rc take_packet(struct walk *w, const struct wire_field *outer,
         }
         if (text_is(field.name, "ingress_port") || text_is(field.name, "egress_port")) {
             port = (uint32_t)field.value[1];
+        } else if (text_is(field.name, "probe")) {
+            probe = (uint32_t)field.value[1];
+        } else if (text_is(field.name, "reason")) {
+            reason = (uint32_t)field.value[1];
         }
     }
     if (text_is(got.name, "packet_in")) {
         w->info.packet_in_port = port;
+        w->info.packet_in_probe = probe;
+        w->info.packet_in_reason = reason;
     } else if (text_is(got.name, "packet_out")) {
         w->info.packet_out_port = port;
+        w->info.packet_out_probe = probe;
     }
     return RC_OK;
 }

@@ -25,8 +25,11 @@ struct p4rt_info {
     uint64_t meter_size[PHYS_METERS];                       /* cells */
     uint32_t counter_id[PHYS_COUNTERS][P4RT_COUNTER_PARTS]; /* 0: no more */
     uint64_t counter_size[PHYS_COUNTERS];                   /* the smallest part's */
-    /* Of the stream's packets: the ids of the port's metadata; 0: it has none. */
+    /* Of the stream's packets, ids of metadata (p4/include/headers.p4); 0: it has none.
+     */
     uint32_t packet_in_port, packet_out_port;
+    uint32_t packet_in_probe, packet_out_probe;
+    uint32_t packet_in_reason;
 };
 
 /* `bytes` is a binary p4.config.v1.P4Info.  With `sizes`, each table must have at least

@@ -7,11 +7,9 @@
 /* What says that the node could not just then, and nothing of its entries. */
 static bool is_passing(const char *reason)
 {
-    static const char *const reasons[] = { "not_ready",
-                                           "no_buffer",
-                                           "next_hop_unresolved",
-                                           "meter_red",
-                                           "fallback_service_red",
+    static const char *const reasons[] = { "not_ready",        "no_buffer",
+                                           "no_uplink",        "next_hop_unresolved",
+                                           "meter_red",        "fallback_service_red",
                                            "fallback_miss_red" };
 
     for (unsigned i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {

@@ -83,8 +83,8 @@ header ports_h {
 }
 
 /*
- * Carries a packet's state across the chip's gresses, in front of it.  12 bytes: the
- * outer Ethernet header, which ingress A takes off, has 14, so a folded packet is never
+ * Carries a packet's state across the chip's gresses, in front of it.  14 bytes, as many
+ * as the outer Ethernet header that ingress A takes off, so a folded packet is never
  * longer than it came.
  */
 header bridge_h {
@@ -95,19 +95,31 @@ header bridge_h {
     bit<8>  hops;   /* peer hops so far */
     bit<8>  flags;  /* of the arriving VNI: VNI_* */
     bit<16> flow;   /* hash of the inner flow, the same in both directions */
+    bit<7>  probe;  /* 1: it goes to the control thread in the end, not out */
+    bit<9>  port;   /* that it leaves by, or would */
 }
 
 /* To and from the control thread (P4Runtime packet I/O).  The port last: in a container
- * of the chip it then lies as everywhere else and needs no shift. */
+ * of the chip it then lies as everywhere else and needs no shift.
+ *
+ * A packet-out leaves by its port as it is, or, with `probe`, is taken for one that this
+ * port received.  What becomes of a probe comes back as a packet-in with `probe`: its
+ * port is the one it would leave by, `reason` why it was dropped (DROP_*), or
+ * REASON_KEPT: it is for the control thread. */
 @controller_header("packet_in") header packet_in_h {
+    @id(4) bit<8> reason;
+    @id(3) bit<8> probe; /* 0 or 1; a container of the chip to itself */
     @id(2) @padding bit<7> pad;
     @id(1) bit<9> ingress_port;
 }
 
 @controller_header("packet_out") header packet_out_h {
-    @id(2) @padding bit<7> pad;
+    @id(3) bit<1> probe;
+    @id(2) @padding bit<6> pad;
     @id(1) bit<9> egress_port;
 }
+
+const bit<8> REASON_KEPT = 255;
 
 struct headers_t {
     packet_out_h packet_out;

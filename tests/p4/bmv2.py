@@ -172,19 +172,22 @@ class Switch:
         return message.id, message.port, message.packet
 
     def packet_in(self, timeout):
-        """(ingress port, frame), or None."""
+        """(ingress port, frame), or None; `probed` is then whether it is a probe that
+        came back, and its reason."""
         try:
             message = self.control.into.get(timeout=timeout)
         except queue.Empty:
             return None
         meta = {m.metadata_id: int.from_bytes(m.value, "big")
                 for m in message.packet.metadata}
+        self.probed = meta[3], meta[4]
         return meta[1], message.packet.payload
 
-    def packet_out(self, port, frame):
+    def packet_out(self, port, frame, probe=0):
         request = self.p4rt.StreamMessageRequest()
         request.packet.payload = frame
         request.packet.metadata.add(metadata_id=1, value=shortest(port))
+        request.packet.metadata.add(metadata_id=3, value=shortest(probe))
         self.control.out.put(request)
 
     def tail(self):

@@ -36,6 +36,7 @@ BY_DST = 100  # a VPC that lies in both halves
 TIMEOUT = 20  # seconds a packet may take on a busy machine
 MOST = 10 ** 9  # bytes, and bytes a second: what BMv2 takes in 32 bits
 REASONS = {}
+KEPT = 255  # a packet-in's reason: it is the control thread's own
 MIN_FRAME = 60  # bytes, without FCS: nothing shorter comes in by a port
 
 
@@ -280,6 +281,7 @@ class Cases(WithSwitch):
             with self.subTest(case=name):
                 self.switch.send(1, frame)
                 self.assertEqual(self.switch.packet_in(TIMEOUT), (1, frame))
+                self.assertEqual(self.switch.probed, (0, KEPT))
         self.assertGreater(count, 5)
 
     def test_the_control_thread_sends_out_of_the_port_it_names(self):
@@ -288,6 +290,36 @@ class Cases(WithSwitch):
         got = self.switch.received(TIMEOUT)
         self.assertIsNotNone(got)
         self.assertEqual(got[1:], (1, frame))
+
+    def probe(self, frame):
+        """((is it one, reason), port, frame) of what comes back."""
+        self.switch.packet_out(0, frame, probe=1)
+        got = self.switch.packet_in(TIMEOUT)
+        self.assertIsNotNone(got, "the probe did not come back")
+        return self.switch.probed, *got
+
+    def test_a_probe_comes_back_as_the_reference_says_and_leaves_by_no_port(self):
+        count = 0
+        for name, frame, want in itertools.islice(self.expected("forward"), 0, None, 9):
+            with self.subTest(case=name):
+                probed, port, got = self.probe(frame)
+                self.assertEqual(probed, (1, 0))
+                self.assertIn(got.hex(), [f.hex() for f in want[port]])
+            count += 1
+        self.assertGreater(count, 50)
+        seen = set()
+        for name, frame, reason in self.expected("drop"):
+            if reason in seen:
+                continue
+            seen.add(reason)
+            with self.subTest(reason=reason, case=name):
+                (is_probe, number), _, got = self.probe(frame)
+                self.assertEqual((is_probe, REASONS[number]), (1, reason))
+                self.assertEqual(got[-8:], frame[-8:])
+        self.assertGreater(len(seen), 22)
+        for name, frame, _ in itertools.islice(self.expected("local"), 3):
+            with self.subTest(case=name):
+                self.assertEqual(self.probe(frame)[0], (1, KEPT))
 
     def test_packets_of_a_flow_and_of_its_answers_take_one_port(self):
         ports = {}

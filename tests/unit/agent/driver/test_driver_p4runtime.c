@@ -96,7 +96,9 @@ struct bench {
     uint64_t drops_of_3, vm_nc_used, vm_nc_capacity;
     char reason_3[32];
     uint64_t last_id;
-    char packet[32];
+    unsigned probes;
+    uint64_t probe_id;
+    struct probe_result probe; /* the last, without its frame */
     uint64_t packets, ends;
     unsigned counters;
     struct device_counters counted;
@@ -185,13 +187,24 @@ static void on_counters(void *ctx, const struct device_counters *c)
     }
 }
 
+static void on_probe(void *ctx, const struct device_probe *probe)
+{
+    struct bench *b = ctx;
+
+    b->probes++;
+    b->probe_id = probe->id;
+    b->probe = *probe->result;
+    b->probe.frame = NULL;
+}
+
 static const struct driver_events events = { .up = on_up,
                                              .down = on_down,
                                              .done = on_done,
                                              .rows = on_rows,
                                              .read_end = on_read_end,
                                              .totals = on_totals,
-                                             .counters = on_counters };
+                                             .counters = on_counters,
+                                             .probe = on_probe };
 
 static void bench_open(struct bench *b)
 {
@@ -1013,15 +1026,6 @@ static void count_end(void *ctx, enum rc rc, const struct err *err)
     b->ends++;
 }
 
-static void on_packet(void *ctx, uint16_t port, const uint8_t *bytes, size_t len)
-{
-    struct bench *b = ctx;
-
-    ck_assert_uint_eq(port, 5);
-    ck_assert_uint_lt(len, sizeof(b->packet));
-    memcpy(b->packet, bytes, len);
-}
-
 static struct blob *vnis(uint32_t first, uint32_t count)
 {
     struct batch_writer w;
@@ -1088,12 +1092,10 @@ START_TEST(counters_of_vnis_come_in_pieces_and_are_the_sum_of_both_devices)
 }
 END_TEST
 
-START_TEST(counters_and_packets_go_through)
+START_TEST(counters_go_through)
 {
     struct bench *b = bench_new();
     struct driver_p4runtime_counters to = { count_cell, count_end, b };
-    const struct buf *out;
-    uint16_t port;
 
     bench_open(b);
     ck_assert_int_eq(driver_p4runtime_counters(b->d, PHYS_COUNTER_VNI, &to),
@@ -1114,12 +1116,83 @@ START_TEST(counters_and_packets_go_through)
                      RC_CONFLICT);
     RIG_UNTIL(&b->rig, b->ends == 1);
     ck_assert_uint_eq(b->packets, 1107);
-    driver_p4runtime_on_packet(b->d, on_packet, b);
-    ck_assert_int_eq(driver_p4runtime_packet_out(b->d, 4, "probe", 5), RC_OK);
-    out = test_switch_packet_out(b->rig.sw, &port);
-    RIG_UNTIL(&b->rig, out->len == 5);
-    test_switch_packet_in(b->rig.sw, 0, 5, "answer", 6);
-    RIG_UNTIL(&b->rig, strcmp(b->packet, "answer") == 0);
+    bench_free(b);
+}
+END_TEST
+
+/* Frames of which only the last bytes matter to the driver. */
+static struct blob *frame_of(uint8_t number)
+{
+    struct blob *frame = blob_new(60);
+
+    memset(frame->data, number, 60);
+    return frame;
+}
+
+static void ask_probe(struct bench *b, uint64_t id, uint8_t number)
+{
+    struct blob *frame = frame_of(number);
+
+    b->d->cls->probe(b->d, id, frame);
+    blob_unref(frame);
+}
+
+/* What the switch makes of the probe that it has. */
+static void come_back(struct bench *b, uint8_t number, uint8_t reason, uint16_t port)
+{
+    struct blob *frame = frame_of(number);
+    struct p4rt_packet p = { port, true, reason, frame->data, frame->len };
+
+    test_switch_packet_in(b->rig.sw, 0, &p);
+    blob_unref(frame);
+}
+
+static bool has_probe(struct bench *b, uint8_t number)
+{
+    struct p4rt_packet p;
+    const struct buf *out = test_switch_packet_out(b->rig.sw, &p);
+
+    return out->len == 60 && out->data[59] == number && p.is_probe && p.port == 0;
+}
+
+START_TEST(probes_go_through_the_switch_one_after_the_other_and_no_other_is_an_answer)
+{
+    struct bench *b = bench_new();
+    struct blob *config = some_config();
+    unsigned dones;
+
+    bench_open(b);
+    ask_probe(b, 70, 1); /* nothing is there yet */
+    RIG_UNTIL(&b->rig, b->probes == 1);
+    ck_assert_int_eq(b->probe.rc, RC_UNREACHABLE);
+    do_configure(b, 1, config);
+    dones = b->dones;
+    give_ready(b, 5);
+    RIG_UNTIL(&b->rig, b->dones == dones + 1);
+    ask_probe(b, 71, 2);
+    ask_probe(b, 72, 3);
+    RIG_UNTIL(&b->rig, has_probe(b, 2));
+    come_back(b, 9, 0, 5); /* one that was given up long ago */
+    come_back(b, 2, 0, 5);
+    RIG_UNTIL(&b->rig, b->probes == 2);
+    ck_assert_uint_eq(b->probe_id, 71);
+    ck_assert_uint_eq(b->probe.outcome, PROBE_FORWARDED);
+    ck_assert_str_eq(b->probe.port, "5");
+    RIG_UNTIL(&b->rig, has_probe(b, 3));
+    come_back(b, 3, 40, 0);
+    RIG_UNTIL(&b->rig, b->probes == 3);
+    ck_assert_uint_eq(b->probe_id, 72);
+    ck_assert_uint_eq(b->probe.outcome, PROBE_DROPPED);
+    ck_assert_str_eq(b->probe.reason, "no_nc"); /* the fortieth of the reasons' table */
+    ask_probe(b, 73, 4);
+    RIG_UNTIL(&b->rig, has_probe(b, 4));
+    come_back(b, 4, P4RT_REASON_KEPT, 0);
+    RIG_UNTIL(&b->rig, b->probes == 4);
+    ck_assert_uint_eq(b->probe.outcome, PROBE_KEPT);
+    ask_probe(b, 74, 5); /* the switch says nothing */
+    RIG_UNTIL(&b->rig, b->probes == 5);
+    ck_assert_int_eq(b->probe.rc, RC_TIMEOUT);
+    blob_unref(config);
     bench_free(b);
 }
 END_TEST
@@ -1163,6 +1236,8 @@ int main(void)
     tcase_add_test(tc,
                    drops_are_the_sum_over_the_gresses_that_drop_and_over_the_devices);
     tcase_add_test(tc, counters_of_vnis_come_in_pieces_and_are_the_sum_of_both_devices);
-    tcase_add_test(tc, counters_and_packets_go_through);
+    tcase_add_test(tc, counters_go_through);
+    tcase_add_test(
+        tc, probes_go_through_the_switch_one_after_the_other_and_no_other_is_an_answer);
     return unit_run("driver_p4runtime", tc);
 }

@@ -24,7 +24,7 @@ struct client {
     enum rc read_rc;
     struct err read_err;
     char packet[32];
-    uint16_t packet_port;
+    struct p4rt_packet got;
 };
 
 static void on_found(void *ctx)
@@ -61,15 +61,14 @@ static void on_pushed(void *ctx, enum rc rc, const struct err *err)
     }
 }
 
-static void on_packet(void *ctx, uint8_t device, uint16_t port, const uint8_t *bytes,
-                      size_t len)
+static void on_packet(void *ctx, uint8_t device, const struct p4rt_packet *p)
 {
     struct client *c = ctx;
 
     ck_assert_uint_eq(device, 0);
-    ck_assert_uint_lt(len, sizeof(c->packet));
-    memcpy(c->packet, bytes, len);
-    c->packet_port = port;
+    ck_assert_uint_lt(p->len, sizeof(c->packet));
+    memcpy(c->packet, p->bytes, p->len);
+    c->got = *p;
 }
 
 static void on_reached(void *ctx, uint64_t mark)
@@ -714,7 +713,9 @@ START_TEST(meters_and_packets_go_through)
     struct client c;
     struct phys_meter_config got;
     const struct buf *out;
-    uint16_t port;
+    struct p4rt_packet hello = { 300, false, 0, (const uint8_t *)"hello", 5 };
+    struct p4rt_packet world = { 9, false, 0, (const uint8_t *)"world", 5 };
+    struct p4rt_packet sent;
 
     rig_init(&rig);
     client_ready(&c, &rig, 1, &plain);
@@ -725,14 +726,25 @@ START_TEST(meters_and_packets_go_through)
         rig.sw, 0, p4rt_switch_info(c.sw)->meter_id[PHYS_METER_FB_CLASS], 1, &got));
     ck_assert_uint_eq(got.cir, 1000);
     ck_assert_uint_eq(got.pburst, 4000);
-    ck_assert_int_eq(p4rt_switch_packet_out(c.sw, 0, 300, "hello", 5), RC_OK);
-    out = test_switch_packet_out(rig.sw, &port);
+    ck_assert_int_eq(p4rt_switch_packet_out(c.sw, 0, &hello), RC_OK);
+    out = test_switch_packet_out(rig.sw, &sent);
     RIG_UNTIL(&rig, out->len == 5);
-    test_switch_packet_out(rig.sw, &port);
-    ck_assert_uint_eq(port, 300);
-    test_switch_packet_in(rig.sw, 0, 9, "world", 5);
+    test_switch_packet_out(rig.sw, &sent);
+    ck_assert_uint_eq(sent.port, 300);
+    ck_assert(!sent.is_probe);
+    test_switch_packet_in(rig.sw, 0, &world);
     RIG_UNTIL(&rig, strcmp(c.packet, "world") == 0);
-    ck_assert_uint_eq(c.packet_port, 9);
+    ck_assert_uint_eq(c.got.port, 9);
+    ck_assert(!c.got.is_probe);
+    hello.is_probe = true;
+    ck_assert_int_eq(p4rt_switch_packet_out(c.sw, 0, &hello), RC_OK);
+    out = test_switch_packet_out(rig.sw, &sent);
+    RIG_UNTIL(&rig, (test_switch_packet_out(rig.sw, &sent), sent.is_probe));
+    world.is_probe = true;
+    world.reason = 31;
+    test_switch_packet_in(rig.sw, 0, &world);
+    RIG_UNTIL(&rig, c.got.is_probe);
+    ck_assert_uint_eq(c.got.reason, 31);
     client_fini(&c);
     rig_fini(&rig);
 }

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "agent/driver/p4rt_switch.h"
 #include "agent/p4rt/p4rt_codec.h"
 #include "proto/base/buf.h"
 #include "proto/rpc/rpc_server.h"
@@ -84,7 +85,8 @@ void test_switch_set_counter(struct test_switch *s, unsigned device, uint32_t id
 uint64_t test_switch_primary(const struct test_switch *s, unsigned device);
 
 /* To every primary of the device; and what came from one. */
-void test_switch_packet_in(struct test_switch *s, unsigned device, uint16_t port,
-                           const void *bytes, size_t len);
+void test_switch_packet_in(struct test_switch *s, unsigned device,
+                           const struct p4rt_packet *p);
+/* The bytes of the last one; `*ret` says the rest. */
 const struct buf *test_switch_packet_out(const struct test_switch *s,
-                                         uint16_t *ret_port);
+                                         struct p4rt_packet *ret);

@@ -50,6 +50,7 @@ struct test_switch_impl {
     unsigned writes_at_once;
     struct buf packet;
     uint16_t packet_port;
+    bool packet_is_probe;
 };
 
 int test_device_of(uint64_t id); /* -1: none */

@@ -114,6 +114,20 @@ static void take_arbitration(struct peer *p, const P4__V1__MasterArbitrationUpda
     }
 }
 
+static uint16_t number_of(const P4__V1__PacketOut *packet, uint32_t id)
+{
+    uint16_t number = 0;
+
+    for (size_t i = 0; i < packet->n_metadata; i++) {
+        const P4__V1__PacketMetadata *m = packet->metadata[i];
+
+        for (size_t k = 0; m->metadata_id == id && k < m->value.len; k++) {
+            number = (uint16_t)(number << 8 | m->value.data[k]);
+        }
+    }
+    return number;
+}
+
 static void take_packet(struct peer *p, const P4__V1__PacketOut *packet)
 {
     struct test_switch_impl *i = p->sw->impl;
@@ -123,12 +137,8 @@ static void take_packet(struct peer *p, const P4__V1__PacketOut *packet)
     }
     buf_reset(&i->packet);
     buf_add(&i->packet, packet->payload.data, packet->payload.len);
-    i->packet_port = 0;
-    for (size_t k = 0; packet->n_metadata > 0 && k < packet->metadata[0]->value.len;
-         k++) {
-        i->packet_port =
-            (uint16_t)(i->packet_port << 8 | packet->metadata[0]->value.data[k]);
-    }
+    i->packet_port = number_of(packet, 1);
+    i->packet_is_probe = number_of(packet, 3) != 0;
 }
 
 static void on_open(struct rpc_call *call)
@@ -183,34 +193,45 @@ const struct rpc_call_ops test_switch_stream_ops = { .on_open = on_open,
                                                      .on_half_close = on_half_close,
                                                      .on_closed = on_closed };
 
-void test_switch_packet_in(struct test_switch *s, unsigned device, uint16_t port,
-                           const void *bytes, size_t len)
+void test_switch_packet_in(struct test_switch *s, unsigned device,
+                           const struct p4rt_packet *from)
 {
     P4__V1__StreamMessageResponse m = P4__V1__STREAM_MESSAGE_RESPONSE__INIT;
     P4__V1__PacketIn packet = P4__V1__PACKET_IN__INIT;
-    P4__V1__PacketMetadata meta = P4__V1__PACKET_METADATA__INIT;
-    P4__V1__PacketMetadata *metas[] = { &meta };
-    uint8_t value[2] = { (uint8_t)(port >> 8), (uint8_t)port };
+    P4__V1__PacketMetadata metas[3];
+    P4__V1__PacketMetadata *list[3];
+    uint8_t port[2] = { (uint8_t)(from->port >> 8), (uint8_t)from->port };
+    uint8_t probe = from->is_probe;
+    uint8_t reason = from->reason;
     struct peer *p = primary_of(s, device);
 
     if (!p) {
         return;
     }
-    meta.metadata_id = 1;
-    meta.value.data = port > 0xff ? value : value + 1;
-    meta.value.len = port > 0xff ? 2 : 1;
-    packet.n_metadata = 1;
-    packet.metadata = metas;
-    packet.payload.data = (uint8_t *)bytes;
-    packet.payload.len = len;
+    for (unsigned i = 0; i < 3; i++) {
+        p4__v1__packet_metadata__init(&metas[i]);
+        list[i] = &metas[i];
+    }
+    metas[0].metadata_id = 1;
+    metas[0].value.data = from->port > 0xff ? port : port + 1;
+    metas[0].value.len = from->port > 0xff ? 2 : 1;
+    metas[1].metadata_id = 3;
+    metas[1].value = (ProtobufCBinaryData){ 1, &probe };
+    metas[2].metadata_id = 4;
+    metas[2].value = (ProtobufCBinaryData){ 1, &reason };
+    packet.n_metadata = 3;
+    packet.metadata = list;
+    packet.payload.data = (uint8_t *)from->bytes;
+    packet.payload.len = from->len;
     m.update_case = P4__V1__STREAM_MESSAGE_RESPONSE__UPDATE_PACKET;
     m.packet = &packet;
     rpc_pb_send(p->call, &m.base);
 }
 
 const struct buf *test_switch_packet_out(const struct test_switch *s,
-                                         uint16_t *ret_port)
+                                         struct p4rt_packet *ret)
 {
-    *ret_port = s->impl->packet_port;
+    *ret = (struct p4rt_packet){ .port = s->impl->packet_port,
+                                 .is_probe = s->impl->packet_is_probe };
     return &s->impl->packet;
 }

@@ -122,27 +122,50 @@ static void cells(struct arena *a, P4__Config__V1__P4Info *info)
     }
 }
 
+/* As p4/include/headers.p4 has them. */
+static const struct {
+    const char *packet;
+    const char *field;
+    uint32_t id;
+    int32_t bits;
+} packet_fields[] = {
+    { "packet_in", "reason", 4, 8 },       { "packet_in", "probe", 3, 8 },
+    { "packet_in", "ingress_port", 1, 9 }, { "packet_out", "probe", 3, 1 },
+    { "packet_out", "egress_port", 1, 9 },
+};
+
+static void packet_metadata(struct arena *a, const char *name,
+                            P4__Config__V1__ControllerPacketMetadata *m)
+{
+    m->metadata = take(a, 3 * sizeof(void *));
+    for (unsigned i = 0; i < sizeof(packet_fields) / sizeof(packet_fields[0]); i++) {
+        P4__Config__V1__ControllerPacketMetadata__Metadata *f;
+
+        if (strcmp(packet_fields[i].packet, name) != 0) {
+            continue;
+        }
+        f = take(a, sizeof(*f));
+        p4__config__v1__controller_packet_metadata__metadata__init(f);
+        f->id = packet_fields[i].id;
+        f->name = text(a, "", packet_fields[i].field);
+        f->bitwidth = packet_fields[i].bits;
+        m->metadata[m->n_metadata++] = f;
+    }
+}
+
 static void packets(struct arena *a, P4__Config__V1__P4Info *info)
 {
     static const char *const names[] = { "packet_in", "packet_out" };
-    static const char *const ports[] = { "ingress_port", "egress_port" };
 
     info->n_controller_packet_metadata = 2;
     info->controller_packet_metadata = take(a, 2 * sizeof(void *));
     for (unsigned i = 0; i < 2; i++) {
         P4__Config__V1__ControllerPacketMetadata *m = take(a, sizeof(*m));
-        P4__Config__V1__ControllerPacketMetadata__Metadata *f = take(a, sizeof(*f));
 
         info->controller_packet_metadata[i] = m;
         p4__config__v1__controller_packet_metadata__init(m);
-        p4__config__v1__controller_packet_metadata__metadata__init(f);
         m->preamble = preamble(a, 0x04000000 + i, "", names[i]);
-        m->n_metadata = 1;
-        m->metadata = take(a, sizeof(void *));
-        m->metadata[0] = f;
-        f->id = 1;
-        f->name = text(a, "", ports[i]);
-        f->bitwidth = 9;
+        packet_metadata(a, names[i], m);
     }
 }
 

@@ -31,6 +31,9 @@ START_TEST(the_program_of_the_physical_tables_is_taken_with_its_meters_and_count
     }
     ck_assert_uint_eq(info.packet_in_port, 1);
     ck_assert_uint_eq(info.packet_out_port, 1);
+    ck_assert_uint_eq(info.packet_in_probe, 3);
+    ck_assert_uint_eq(info.packet_out_probe, 3);
+    ck_assert_uint_eq(info.packet_in_reason, 4);
     buf_fini(&b);
 }
 END_TEST
