@@ -263,8 +263,10 @@ uint32_t core_trace(const struct core *c, uint32_t vni, const struct ip *dst,
     entry_unpack(TABLE_TENANT, vni, &row, &hop->entry, &err);
     t.underlay = underlay != IP_NONE ? underlay : family_of_vip(c, g);
     snprintf(hop->note, sizeof(hop->note),
-             "tenant '%s', home cluster %s, over IPv%c of the underlay",
-             hop->entry.tenant.name, g->name, t.underlay == IP_V4 ? '4' : '6');
+             "tenant '%s', home cluster %s%s, over IPv%c of the underlay",
+             hop->entry.tenant.name, g->name,
+             c->objects.region.steering == STEERING_LB ? " behind load balancers" : "",
+             t.underlay == IP_V4 ? '4' : '6');
     if (!lookup_is_routable(dst)) {
         drop(&t, vni, g, "inner_not_unicast", "the destination is no unicast address");
         return t.count;

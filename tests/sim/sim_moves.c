@@ -106,26 +106,25 @@ void moves_follow(struct sim *s)
     }
 }
 
-/* Whoever may take its packets there has it: all of the cluster that forward, but those
- * whose writes were made to fail, or whose tables were spoilt. */
-static void check_target(struct sim *s, const struct sim_agent *lb,
-                         const struct operation *o)
+/* Whoever may take packets of the VNI at the cluster has it: all there that forward,
+ * but those whose writes were made to fail, or whose tables were spoilt. */
+static void check_whole(struct sim *s, const struct sim_agent *lb, uint32_t vni,
+                        const char *cluster)
 {
-    const char *to = o->move.to.h[0] ? o->move.to.h : o->move.to.x86;
-
     for (unsigned i = 0; i < s->config.nodes; i++) {
         const struct sim_agent *a = &s->agents[i];
 
-        if (strcmp(a->cluster, to) == 0 && a->device_at_ms == 0 && !a->is_tainted &&
-            memory_device_state(a->device).ready &&
-            !table_set_rows(memory_device_tables(a->device), o->move.vni, TABLE_VNI)) {
-            sim_fail(s, "%s steers vni %u to %s, where %s has it not", lb->name,
-                     o->move.vni, to, a->name);
+        if (strcmp(a->cluster, cluster) == 0 && a->device_at_ms == 0 &&
+            !a->is_tainted && memory_device_state(a->device).ready &&
+            !table_set_rows(memory_device_tables(a->device), vni, TABLE_VNI)) {
+            sim_fail(s, "%s steers vni %u to %s, where %s has it not", lb->name, vni,
+                     cluster, a->name);
         }
     }
 }
 
-/* Make before break: a row that a move turned leads to where the tenant is whole. */
+/* Make before break: while a tenant moves, a row that is turned leads to where it is
+ * whole.  Both ends have it until it is removed from one. */
 void moves_check_steered(struct sim_agent *lb, const struct change_list *changes)
 {
     struct sim *s = lb->sim;
@@ -133,15 +132,19 @@ void moves_check_steered(struct sim_agent *lb, const struct change_list *changes
 
     for (uint32_t k = 0; s->core && k < changes->count; k++) {
         const struct table_change *ch = &changes->at[k];
+        struct rows_iter it = rows_begin(ch->after, TABLE_VNI_CLUSTER);
+        struct entry e;
+        struct row row;
 
-        if (!ch->before || !ch->after) {
+        if (!ch->before || !ch->after || !rows_next(&it, &row) ||
+            entry_unpack(TABLE_VNI_CLUSTER, ch->vni, &row, &e, NULL)) {
             continue;
         }
         for (uint32_t i = 0; (o = core_operation_at(s->core, i)); i++) {
             if (o->state == OPERATION_RUNNING && o->move.vni == ch->vni &&
-                (o->step == MOVE_STEER || o->step == MOVE_DRAIN)) {
+                o->step < MOVE_REMOVE) {
                 s->counts.turned++;
-                check_target(s, lb, o);
+                check_whole(s, lb, ch->vni, e.vni_cluster.cluster);
             }
         }
     }

@@ -220,6 +220,27 @@ START_TEST(load_balancers_that_come_later_are_filled)
 }
 END_TEST
 
+START_TEST(a_trace_says_how_packets_find_the_cluster)
+{
+    struct region region = { .name = "r" };
+    struct command cmd = { .kind = COMMAND_PUT_REGION, .who = "test" };
+    struct trace_hop hops[TRACE_HOPS_MAX];
+    struct ip dst = ip_v4(0x0a010005);
+    struct world w;
+
+    world_init(&w);
+    for (region.steering = STEERING_VIP; region.steering <= STEERING_LB;
+         region.steering++) {
+        cmd.region = &region;
+        ck_assert(!rig_command(w.rig, &cmd)->err.code);
+        ck_assert_uint_gt(core_trace(w.rig->core, 1, &dst, IP_NONE, hops), 0);
+        ck_assert_int_eq(strstr(hops[0].note, "behind load balancers") != NULL,
+                         region.steering == STEERING_LB);
+    }
+    world_fini(&w);
+}
+END_TEST
+
 START_TEST(nobody_is_at_home_on_load_balancers)
 {
     struct world w;
@@ -482,6 +503,7 @@ int main(void)
     tcase_add_test(tc, load_balancers_know_every_tenants_cluster);
     tcase_add_test(tc, an_xgw_h_home_is_steered_to_before_the_x86_one_behind_it);
     tcase_add_test(tc, load_balancers_that_come_later_are_filled);
+    tcase_add_test(tc, a_trace_says_how_packets_find_the_cluster);
     tcase_add_test(tc, nobody_is_at_home_on_load_balancers);
     tcase_add_test(tc, a_node_is_a_member_once_it_forwards_with_its_tables);
     tcase_add_test(tc, a_node_with_old_tables_is_no_member_until_it_has_the_new_ones);
