@@ -80,6 +80,8 @@ static enum rc start_shell(struct controller *c, struct err *err)
         .vni_quarantine_ms = c->options.vni_quarantine_ms,
         .suggest_watch_ms = c->options.suggest_watch_ms,
         .suggest_mature_ms = c->options.suggest_mature_ms,
+        .audit_interval_ms = c->options.audit_interval_ms,
+        .audit_repairs = c->options.audit_policy != 0,
         .session_timeout_ms = c->options.session_timeout_ms,
     };
     enum rc rc = auth_load(c->options.tokens, &c->auth, err);

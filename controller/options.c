@@ -47,6 +47,8 @@ static enum rc check(const void *values, struct err *err)
     return alertmanager_check_urls(o->alertmanager, !o->plain_text, err);
 }
 
+static const char *const audit_policies[] = { "report", "repair", NULL };
+
 static const struct config_key keys[] = {
     { CONFIG_PATH(struct options, store), .name = "store",
       .def = "/var/lib/xgw/region.db", .what = "SQLite file of the region's state." },
@@ -94,6 +96,16 @@ static const struct config_key keys[] = {
     { CONFIG_DURATION(struct options, suggest_mature_ms), .name = "suggest-mature",
       .min = 0, .max = 2592000000, .def = "168h",
       .what = "`policy suggest` calls a service new until it is so old." },
+    { CONFIG_DURATION(struct options, audit_interval_ms), .name = "audit-interval",
+      .min = 0, .max = 604800000, .def = "10m",
+      .what =
+          "How often each node's tables are read back and held against what it is to "
+          "hold; longer where reading takes long; 0: only when asked for." },
+    { CONFIG_ENUM(struct options, audit_policy), .name = "audit-policy",
+      .choices = audit_policies, .def = "repair",
+      .what =
+          "What a scheduled audit does about rows that differ: repair them, or only "
+          "report them." },
     { CONFIG_DURATION(struct options, session_timeout_ms), .name = "session-timeout",
       .min = 1000, .max = 600000, .def = "30s",
       .what = "An agent that does not answer for so long loses its session." },

@@ -20,6 +20,8 @@ struct options {
     uint32_t vni_quarantine_ms;
     uint32_t suggest_watch_ms;
     uint32_t suggest_mature_ms;
+    uint32_t audit_interval_ms;
+    uint32_t audit_policy; /* 0 report, 1 repair */
     uint32_t session_timeout_ms;
     uint32_t log_level;
 };

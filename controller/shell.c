@@ -393,6 +393,8 @@ static enum rc start(struct shell *s, const struct shell_config *config,
     core_config.vni_quarantine_ms = config->vni_quarantine_ms;
     core_config.suggest_watch_ms = config->suggest_watch_ms;
     core_config.suggest_mature_ms = config->suggest_mature_ms;
+    core_config.audit_interval_ms = config->audit_interval_ms;
+    core_config.audit_repairs = config->audit_repairs;
     core_config.session_timeout_ms = config->session_timeout_ms;
     s->core = core_new(&core_config);
     s->wake = event_new(config->base, -1, 0, on_wake, s);

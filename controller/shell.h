@@ -19,6 +19,8 @@ struct shell_config {
     uint32_t vni_quarantine_ms;
     uint32_t suggest_watch_ms;
     uint32_t suggest_mature_ms;
+    uint32_t audit_interval_ms; /* 0: audits only when asked for */
+    bool audit_repairs;
     uint32_t session_timeout_ms;
 };
 

@@ -64,6 +64,7 @@ void session_free(struct session *s)
     table_set_free(s->believed);
     table_set_free(s->reading);
     audit_drop(s);
+    table_set_free(s->unsound);
     blob_unref(s->device_config);
     free(s->gather);
     free(s);

@@ -25,7 +25,9 @@ bool audit_holds(const struct session *s)
 void audit_drop(struct session *s)
 {
     table_set_free(s->audit.found);
+    table_set_free(s->audit.unsound);
     s->audit.found = NULL;
+    s->audit.unsound = NULL;
     change_list_fini(&s->audit.touched);
     s->audit.read_id = 0;
 }
@@ -57,7 +59,8 @@ void audit_begin(struct session *s, const struct ctl_audit *a)
     }
     out = session_out_add(s, SESSION_READ);
     s->audit.found = table_set_new();
-    if (!out || !s->audit.found) {
+    s->audit.unsound = table_set_new();
+    if (!out || !s->audit.found || !s->audit.unsound) {
         s->is_out_of_memory = true;
         return;
     }
@@ -97,13 +100,12 @@ static bool find(const struct table_set *set, uint8_t table, uint32_t vni,
     return rows && rows_find(rows, (enum table_id)table, key->key, key->key_len, ret);
 }
 
-/* Applies what the writer holds to `found`. */
-static enum rc apply(struct session *s, struct batch_writer *w)
+/* Applies what the writer holds. */
+static enum rc apply(struct table_set *to, struct batch_writer *w)
 {
     struct blob *ops = batch_writer_finish(w);
     enum rc rc =
-        ops ? table_set_apply(s->audit.found, ops->data, ops->len, NULL, NULL, NULL)
-            : RC_NO_MEMORY;
+        ops ? table_set_apply(to, ops->data, ops->len, NULL, NULL, NULL) : RC_NO_MEMORY;
 
     blob_unref(ops);
     return rc;
@@ -111,29 +113,39 @@ static enum rc apply(struct session *s, struct batch_writer *w)
 
 /* ---- rows that are read ---- */
 
-/* Rows that are not sound (driver.h): what the device was told to hold does not stand
- * there as it should, so it counts as missing. */
+/* Rows that are not sound (driver.h).  What the device was told to hold does not stand
+ * there as it should, so it counts as missing; else it is what it is. */
 static enum rc take_unsound(struct session *s, const struct batch_run *run)
 {
+    enum table_id table = (enum table_id)run->table;
     struct run_reader it = run_reader_of(run);
-    struct batch_writer w;
+    struct batch_writer missing;
+    struct batch_writer kept;
     struct row key;
     enum rc rc;
 
-    batch_writer_init(&w);
+    batch_writer_init(&missing);
+    batch_writer_init(&kept);
     while (run_next(&it, &key)) {
         struct row found;
-        struct row believed;
+        struct row told;
 
-        if (find(s->audit.found, run->table, run->vni, &key, &found) &&
-            find(s->believed, run->table, run->vni, &key, &believed) &&
-            found.value_len == believed.value_len &&
-            memcmp(found.value, believed.value, found.value_len) == 0) {
-            batch_add_row(&w, BATCH_DELETE, (enum table_id)run->table, run->vni, &key);
+        if (!find(s->audit.found, run->table, run->vni, &key, &found)) {
+            continue;
+        }
+        if (find(s->believed, run->table, run->vni, &key, &told) &&
+            found.value_len == told.value_len &&
+            memcmp(found.value, told.value, found.value_len) == 0 &&
+            !(s->unsound && find(s->unsound, run->table, run->vni, &key, &told))) {
+            batch_add_row(&missing, BATCH_DELETE, table, run->vni, &key);
+        } else {
+            batch_add_row(&kept, BATCH_PUT, table, run->vni, &found);
         }
     }
-    rc = apply(s, &w);
-    batch_writer_fini(&w);
+    rc = apply(s->audit.unsound, &kept);
+    rc = rc ? rc : apply(s->audit.found, &missing);
+    batch_writer_fini(&missing);
+    batch_writer_fini(&kept);
     return rc;
 }
 
@@ -229,30 +241,77 @@ static enum rc believe_all(struct session *s)
     for (uint32_t i = 0; i < s->audit.touched.count; i++) {
         add_believed(s, &s->audit.touched.at[i], &w);
     }
-    rc = apply(s, &w);
+    rc = apply(s->audit.found, &w);
     batch_writer_fini(&w);
     if (rc == RC_OK) {
         struct table_set *was = s->believed;
 
         s->believed = s->audit.found;
         s->audit.found = was;
+        was = s->unsound;
+        s->unsound = s->audit.unsound;
+        s->audit.unsound = was;
+    }
+    return rc;
+}
+
+/* The VNI's rows of `from` in the place of those of `to`. */
+static enum rc take_vni(struct session *s, struct table_set *to,
+                        const struct table_set *from)
+{
+    enum rc rc = RC_OK;
+
+    for (unsigned t = 0; rc == RC_OK && t < TABLE_COUNT; t++) {
+        struct rows *rows =
+            rows_ref(table_set_rows(from, s->audit.vni, (enum table_id)t));
+
+        rc = table_set_put(to, s->audit.vni, (enum table_id)t, rows);
+        if (rc != RC_OK) {
+            rows_unref(rows);
+        }
     }
     return rc;
 }
 
 static enum rc believe_vni(struct session *s)
 {
+    if (!s->unsound) {
+        s->unsound = table_set_new();
+    }
+    if (!s->unsound || take_vni(s, s->unsound, s->audit.unsound) != RC_OK) {
+        return RC_NO_MEMORY;
+    }
+    return take_vni(s, s->believed, s->audit.found);
+}
+
+enum rc audit_wished(struct session *s, const struct blob *ops)
+{
+    struct batch_reader r = batch_reader_of(ops ? ops->data : NULL, ops ? ops->len : 0);
+    struct batch_writer w;
+    struct batch_run run;
     enum rc rc = RC_OK;
 
-    for (unsigned t = 0; rc == RC_OK && t < TABLE_COUNT; t++) {
-        struct rows *rows =
-            rows_ref(table_set_rows(s->audit.found, s->audit.vni, (enum table_id)t));
+    if (!s->unsound || table_set_vni_count(s->unsound) == 0) {
+        return RC_OK;
+    }
+    batch_writer_init(&w);
+    while (batch_next(&r, &run)) {
+        struct run_reader it = run_reader_of(&run);
+        struct row row;
 
-        rc = table_set_put(s->believed, s->audit.vni, (enum table_id)t, rows);
-        if (rc != RC_OK) {
-            rows_unref(rows);
+        if (run.op == BATCH_REPLACE) {
+            batch_add_rows(&w, BATCH_REPLACE, (enum table_id)run.table, run.vni,
+                           &run.bucket, NULL, 0, 0);
+            continue;
+        }
+        while (run_next(&it, &row)) {
+            struct row key = { .key = row.key, .key_len = row.key_len };
+
+            batch_add_row(&w, BATCH_DELETE, (enum table_id)run.table, run.vni, &key);
         }
     }
+    rc = apply(s->unsound, &w);
+    batch_writer_fini(&w);
     return rc;
 }
 

@@ -122,6 +122,8 @@ void device_read_end(struct session *s, uint64_t read_id, enum rc rc)
     table_set_free(s->believed);
     s->believed = s->reading;
     s->reading = NULL;
+    table_set_free(s->unsound);
+    s->unsound = NULL;
     s->is_believed_valid = true;
     s->is_fresh = true;
     s->was_read = true;

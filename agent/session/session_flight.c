@@ -217,6 +217,7 @@ enum rc device_take_batch(struct session *s, const struct ctl_batch *b)
     struct flight *last = NULL;
     enum rc rc = exceptions_supersede(s, b->ops);
 
+    rc = rc ? rc : audit_wished(s, b->ops);
     if (rc == RC_OK && b->ops) {
         rc = add_writes(s, b->ops, false, &last);
     }

@@ -134,8 +134,12 @@ struct session {
         uint32_t vni;
         uint64_t deadline_ms;
         struct table_set *found;
+        struct table_set *unsound;  /* those of them that stand there unsoundly */
         struct change_list touched; /* what was written meanwhile */
     } audit;
+    /* Rows that are believed because an audit found them, though the device was never
+     * told to hold them so; null: none. */
+    struct table_set *unsound;
 
     struct blob *device_config; /* as assigned; null = none */
     uint64_t config_digest;
@@ -226,6 +230,8 @@ bool audit_is_under_way(const struct session *s);
  * thing at a time. */
 bool audit_holds(const struct session *s);
 void audit_begin(struct session *s, const struct ctl_audit *a);
+/* The controller wishes something of these rows: what was found of them is past. */
+enum rc audit_wished(struct session *s, const struct blob *ops);
 /* Believed changed; RC_NO_MEMORY: the audit is over. */
 void audit_touch(struct session *s, const struct change_list *changes);
 void audit_rows(struct session *s, const uint8_t *batch, size_t len);

@@ -289,6 +289,11 @@ void rest_patch_festival(struct rest_request *r);
 void rest_delete_festival(struct rest_request *r);
 void rest_post_entries(struct rest_request *r);
 void rest_move_tenant(struct rest_request *r);
+void rest_begin_audit(struct rest_request *r);
+void rest_list_audits(struct rest_request *r);
+void rest_get_audit(struct rest_request *r);
+/* What was last observed of the node, beside what it is to hold. */
+void rest_add_observed(const struct rest_request *r, json_t *status, const char *node);
 void rest_list_operations(struct rest_request *r);
 void rest_get_operation(struct rest_request *r);
 void rest_cancel_operation(struct rest_request *r);

@@ -291,6 +291,7 @@ static json_t *node_json(const struct rest_request *r, const struct node *n)
         json_t *status_json = node_status_json(&status);
 
         rest_add_levels(r, status_json, "node", n->name);
+        rest_add_observed(r, status_json, n->name);
         json_object_set_new(json, "status", status_json);
     }
     add_revision(r, json, "node", n->name);

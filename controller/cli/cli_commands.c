@@ -6,12 +6,12 @@
 static const char *const kinds[] = { "region",     "policy", "clusters", "nodes",
                                      "tenants",    "routes", "vms",      "acl",
                                      "meter",      "levels", "alarms",   "festivals",
-                                     "operations", NULL };
+                                     "operations", "audits", NULL };
 static const char *const deletable[] = { "cluster", "node",  "tenant",   "route", "vm",
                                          "acl",     "meter", "festival", NULL };
 static const char *const describable[] = { "region", "policy",    "cluster", "node",
                                            "tenant", "route",     "vm",      "acl",
-                                           "meter",  "operation", NULL };
+                                           "meter",  "operation", "audit",   NULL };
 static const char *const tops[] = {
     "nodes", "ports", "cores", "flows", "tenants", NULL
 };
@@ -21,6 +21,14 @@ static const struct cli_option apply_options[] = {
     { "file", 'f', "FILE", "What to apply; - is stdin." },
     { "dry-run", 0, NULL, "Say what would change, and change nothing." },
     { "confirm", 0, NULL, "A change that deletes much is meant." },
+    { NULL, 0, NULL, NULL },
+};
+static const struct cli_option audit_options[] = {
+    { "cluster", 0, "NAME", "The nodes of this cluster." },
+    { "node", 0, "NAME", "This node." },
+    { "vni", 0, "VNI", "Only the rows of this VNI, on the nodes that hold it." },
+    { "report", 0, NULL, "Name what differs, and repair nothing." },
+    { "no-wait", 0, NULL, "Begin, and do not look on." },
     { NULL, 0, NULL, NULL },
 };
 static const struct cli_option get_options[] = {
@@ -144,7 +152,7 @@ const struct cli_command cli_commands[] = {
     { "get",
       "region|policy|clusters|nodes|tenants|routes|vms|acl|meter|levels|festivals|"
       "alarms|"
-      "operations [KEY…]",
+      "operations|audits [KEY…]",
       "Show objects, or one of them.", 1, 3, kinds, get_options,
       "  xgwctl get nodes\n"
       "  xgwctl get tenants 100 -o json\n"
@@ -152,7 +160,7 @@ const struct cli_command cli_commands[] = {
       "  xgwctl get route 100 10.0.0.0/24 -o yaml\n",
       cmd_get },
     { "describe",
-      "region|policy|cluster|node|tenant|route|vm|acl|meter|operation [KEY…]",
+      "region|policy|cluster|node|tenant|route|vm|acl|meter|operation|audit [KEY…]",
       "Show one object with all its fields and what belongs to it.", 1, 3, describable,
       NULL,
       "  xgwctl describe cluster x86-1\n"
@@ -241,6 +249,14 @@ const struct cli_command cli_commands[] = {
       "  xgwctl tenant move 100 --to x86-2 --drain-ms 30000 --no-wait\n"
       "  xgwctl get operations\n",
       cmd_tenant_move },
+    { "audit", "[--cluster NAME] [--node NAME] [--vni VNI]",
+      "Read nodes back; name what differs from what they should hold, and repair it.",
+      0, 0, NULL, audit_options,
+      "  xgwctl audit\n"
+      "  xgwctl audit --cluster x86-1 --report\n"
+      "  xgwctl audit --vni 100\n"
+      "  xgwctl get audits\n",
+      cmd_audit },
     { "operation cancel", "ID", "Take an operation back, as far as that is safe.", 1, 1,
       NULL, NULL, "  xgwctl operation cancel op-0000000017\n", cmd_operation_cancel },
     { "top", "[nodes|ports|cores|flows|tenants]",

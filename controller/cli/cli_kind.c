@@ -176,6 +176,16 @@ static const struct cli_column operation_columns[] = {
     { "REASON", "reason" }, { NULL, NULL },
 };
 
+static const struct cli_column audit_columns[] = {
+    { "ID", "id" },           { "NODE", "node" },
+    { "CLUSTER", "cluster" }, { "VNI", "vni" },
+    { "WHO", "who" },         { "STATE", "state" },
+    { "RESULT", "result" },   { "MISSING", "missing" },
+    { "EXTRA", "extra" },     { "DIFFERENT", "different" },
+    { "ENDED", "ended" },     { "REASON", "reason" },
+    { NULL, NULL },
+};
+
 const struct cli_kind cli_kinds[CLI_KINDS] = {
     { "region",
       "region",
@@ -285,6 +295,7 @@ const struct cli_kind cli_kinds[CLI_KINDS] = {
       NULL,
       operation_columns,
       { NULL, NULL } },
+    { "audit", "audits", 1, 0, "[ID]", NULL, NULL, audit_columns, { NULL, NULL } },
     { "alarm", "alarms", 1, 0, "[ID]", NULL, NULL, alarm_columns, { NULL, NULL } },
 };
 

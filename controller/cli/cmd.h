@@ -9,6 +9,7 @@ enum cli_exit cmd_capacity_calibrate(struct cli *cli);
 enum cli_exit cmd_capacity_explain(struct cli *cli);
 enum cli_exit cmd_capacity_plan(struct cli *cli);
 enum cli_exit cmd_completion(struct cli *cli);
+enum cli_exit cmd_audit(struct cli *cli);
 enum cli_exit cmd_operation_cancel(struct cli *cli);
 enum cli_exit cmd_policy_get(struct cli *cli);
 enum cli_exit cmd_policy_set(struct cli *cli);

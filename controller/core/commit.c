@@ -322,7 +322,11 @@ static bool foreign_object(const struct store_kv *kv, struct object_change *ret)
 static void foreign_put(struct core *c, uint64_t revision, const struct store_kv *kv)
 {
     struct object_change ch;
+    enum rc rc;
 
+    if (audits_load(c, kv, &rc, NULL)) {
+        return;
+    }
     if (foreign_object(kv, &ch)) {
         core_must(objects_apply(&c->tip_objects, &ch, revision));
         commit_object(c, revision, &ch);

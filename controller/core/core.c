@@ -28,6 +28,8 @@ void core_config_default(struct core_config *c)
                       .memory_bytes = 64e9,
                       .entry_bytes = 71 },
         .frame_bytes = 500,
+        .audit_interval_ms = 600000,
+        .audit_repairs = true,
         .suggest_watch_ms = SUGGEST_WATCH_MS,
         .suggest_mature_ms = SUGGEST_MATURE_MS,
         .step_units = 8192,
@@ -47,6 +49,7 @@ struct core *core_new(const struct core_config *config)
     }
     c->effects_tail = &c->effects;
     c->pump_is_idle = true;
+    audits_init(c);
     c->tip = table_set_new();
     c->tenants = table_set_new();
     c->health = health_new();
@@ -80,6 +83,7 @@ void core_free(struct core *c)
     place_fini(c);
     suggest_fini(c);
     operations_fini(c);
+    audits_fini(c);
     health_free(c->health);
     activity_fini(&c->activity);
     results_fini(&c->results);
@@ -231,6 +235,8 @@ void core_store_done(struct core *c, const struct store_done *done)
     case TAG_CHECKPOINT:
         checkpoint_done(c, done);
         break;
+    case TAG_AUDIT:
+        break; /* an audit that is not stored is lost with us, and made again */
     default:
         queue_done(c, done);
         break;
@@ -275,8 +281,8 @@ void core_store_event(struct core *c, const struct store_event *ev)
 static void work(struct core *c)
 {
     static bool (*const slices[])(struct core *) = {
-        jobs_work,    queue_work,      sessions_pump, checkpoint_work,
-        suggest_work, operations_work, steering_work, waits_work,
+        jobs_work,       queue_work,    sessions_pump, checkpoint_work, suggest_work,
+        operations_work, steering_work, waits_work,    audits_work,
     };
     enum { SLICES = sizeof(slices) / sizeof(slices[0]) };
 
@@ -298,6 +304,8 @@ static void command(struct core *c, const struct command *cmd)
         waits_add(c, cmd);
     } else if (cmd->kind == COMMAND_SUGGEST) {
         suggest_add(c, cmd);
+    } else if (cmd->kind == COMMAND_AUDIT) {
+        audits_ask(c, cmd);
     } else {
         queue_add(c, cmd);
     }
@@ -308,6 +316,7 @@ static void tick(struct core *c)
     sessions_tick(c);
     traffic_tick(c);
     operations_tick(c);
+    audits_tick(c);
     watch_tick(c);
     if (c->queue.probe_at_ms && c->queue.probe_at_ms <= c->now_ms) {
         queue_probe(c);
@@ -388,13 +397,12 @@ bool core_has_work(const struct core *c)
 
 uint64_t core_next_wake(const struct core *c)
 {
-    uint64_t wakes[] = { sessions_wake(c),
-                         waits_wake(c),
-                         checkpoint_wake(c),
-                         operations_wake(c),
-                         watch_wake(c),
-                         traffic_wake(c),
-                         c->queue.probe_at_ms ? c->queue.probe_at_ms : UINT64_MAX };
+    uint64_t wakes[] = {
+        sessions_wake(c),   waits_wake(c),
+        checkpoint_wake(c), operations_wake(c),
+        audits_wake(c),     watch_wake(c),
+        traffic_wake(c),    c->queue.probe_at_ms ? c->queue.probe_at_ms : UINT64_MAX
+    };
     uint64_t wake = UINT64_MAX;
 
     for (unsigned i = 0; i < sizeof(wakes) / sizeof(wakes[0]); i++) {

@@ -18,6 +18,8 @@
  */
 #pragma once
 
+#include "controller/audit/audit.h"
+#include "controller/audit/plan.h"
 #include "controller/capacity/profile.h"
 #include "controller/health/health.h"
 #include "controller/lifecycle/move.h"
@@ -46,7 +48,10 @@ struct core_config {
     uint32_t least_vms;       /* has when it comes says little; default 2 and 2 */
     struct x86_node x86_node; /* what a node of XGW-x86 is made of */
     double frame_bytes;       /* the mean frame, for packets a second of XGW-H; 500 */
-    uint32_t step_units;      /* work of one step (core_internal.h); tests take less */
+    uint64_t audit_interval_ms; /* each node is audited about so often; 0: only when
+                                   asked for; default 600,000 */
+    bool audit_repairs;         /* scheduled ones repair what differs; default true */
+    uint32_t step_units; /* work of one step (core_internal.h); tests take less */
 };
 
 void core_config_default(struct core_config *c);
@@ -73,6 +78,7 @@ enum command_kind {
     COMMAND_FORGET,     /* the core's own: of an old operation */
     COMMAND_WAIT,       /* answer when `wait.revision` is applied */
     COMMAND_SUGGEST,    /* answer when the advice of suggest.h is made */
+    COMMAND_AUDIT,      /* begin audits; the reply says which; nothing is stored yet */
     COMMAND_ACK,        /* acknowledge the alarm `alarm_id`, also over a restart */
     COMMAND_FORGET_ACK, /* the core's own: an acknowledgement that is spent */
 };
@@ -103,6 +109,12 @@ struct command {
         struct level_settings levels;
         struct festival festival;
         uint64_t alarm_id;
+        struct { /* of one node, a cluster's, a VNI's holders; none of them: all */
+            char node[NODE_NAME_MAX + 1];
+            char cluster[CLUSTER_NAME_MAX + 1];
+            uint32_t vni; /* only its rows */
+            bool repairs;
+        } audit;
         char name[64]; /* deletes; the operation of CANCEL */
         struct {
             uint32_t vni;
@@ -190,6 +202,8 @@ struct core_reply {
     struct rows_change counts;
     bool repeated; /* the request id was seen before: the first result */
     char operation[OPERATION_ID_MAX + 1]; /* MOVE */
+    uint64_t audit_first;                 /* AUDIT: number of the first one … */
+    uint32_t audit_count;                 /* … and how many, numbered on from it */
     bool applied;      /* every online node of every group it touches has it */
     char missing[512]; /* WAIT at its deadline: nodes that have not, comma-separated */
 };
@@ -309,6 +323,13 @@ const struct operation *core_operation_at(const struct core *c, uint32_t index);
 const struct operation *core_operation_find(const struct core *c, const char *id);
 /* What a running operation waits for: one sentence, "" when that is not known yet. */
 const char *core_operation_waits(const struct core *c, const char *id);
+
+/* The smallest number of an audit >= `from`, running or kept; 0: none. */
+uint64_t core_audit_next(const struct core *c, uint64_t from);
+/* RC_NOT_FOUND; the caller ends it with audit_record_fini(). */
+enum rc core_audit(const struct core *c, uint64_t number, struct audit_record *ret);
+/* What was last observed of a node; null: no such node. */
+const struct audit_node *core_audit_node(const struct core *c, const char *node);
 
 /* The clusters and what is on them, tenants in flight included; ids by core_place_of()
  * (PLACEMENT_NONE: no such cluster).  For reading. */

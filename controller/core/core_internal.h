@@ -42,8 +42,9 @@ static inline void core_must(bool done)
     }
 }
 
-/* A step has so many units of work, of 100 to 500 ns each: a row looked at, a key looked
- * up.  Long work spends them and goes on in the next step when they are used up. */
+/* A step has so many units of work, of 100 to 500 ns each: a row looked at, a key
+ * looked up.  Long work spends them and goes on in the next step when they are used up.
+ */
 static inline void units_spend(uint32_t *units, uint32_t n)
 {
     *units -= n < *units ? n : *units;
@@ -277,11 +278,11 @@ void queue_undo_all(struct core *c); /* and is, at once */
 void queue_probe(struct core *c); /* asks after what is unknown, when none is asked */
 
 /* Tags say whose answer it is. */
-enum tag_kind { TAG_COMMAND, TAG_CHECKPOINT, TAG_PROBE, TAG_TERM };
+enum tag_kind { TAG_COMMAND, TAG_CHECKPOINT, TAG_PROBE, TAG_TERM, TAG_AUDIT };
 uint64_t tag_new(struct core *c, enum tag_kind kind);
 static inline enum tag_kind tag_kind(uint64_t tag)
 {
-    return (enum tag_kind)(tag & 3);
+    return (enum tag_kind)(tag & 7);
 }
 
 /* ---- txn.c ---- */
@@ -402,6 +403,50 @@ void moves_forget_asks(struct core *c, const char *node);
 /* A node's answer to what it was asked at a gate. */
 void moves_audit(struct core *c, const struct session *s, const struct agent_audit *a);
 void moves_probe(struct core *c, const struct session *s, const struct agent_probe *p);
+
+/* ---- audits.c: what nodes really hold ---- */
+
+#define AUDITS_KEPT 1000
+
+struct kept_audit {
+    uint64_t number;
+    struct blob *packed; /* audit_record_pack() */
+};
+
+struct audit_run;
+
+struct audits {
+    struct audit_plan plan;
+    struct audit_run *runs; /* in the order of asking */
+    struct audit_run **runs_end;
+    struct kept_audit *kept; /* ascending */
+    uint32_t kept_count;
+    uint64_t last_number;
+    uint64_t look_ms; /* again then */
+    bool is_idle;
+};
+
+void audits_init(struct core *c);
+void audits_fini(struct core *c);
+void audits_ask(struct core *c, const struct command *cmd);
+/* Nodes, their clusters or sides changed. */
+void audits_objects(struct core *c);
+void audits_node_gone(struct core *c, const char *node);
+void audits_answer(struct core *c, const struct session *s,
+                   const struct agent_audit *a);
+void audits_digests(struct core *c, const struct session *s,
+                    const struct agent_digests *d);
+void audits_rows(struct core *c, const struct session *s, const struct agent_rows *r);
+/* The node says HELLO: it does not know of what it was asked before. */
+void audits_forget_asks(struct core *c, const char *node);
+void audits_note(struct core *c); /* something they may wait for happened */
+bool audits_work(struct core *c);
+bool audits_have_work(const struct core *c);
+uint64_t audits_wake(const struct core *c);
+void audits_tick(struct core *c);
+/* A stored audit: "/o/audit/NUMBER"; false: the key is none of an audit. */
+bool audits_load(struct core *c, const struct store_kv *kv, enum rc *ret,
+                 struct err *err);
 
 /* ---- results.c: request ids, imports, freed VNIs ---- */
 
@@ -805,6 +850,9 @@ bool device_may_forward(const struct device *d);
 /* It holds what its group had by that revision, as far as its session says. */
 bool device_has_applied(const struct device *d, uint64_t revision);
 void device_clear_exceptions(struct device *d);
+/* It said that it does not hold this row as it should. */
+bool device_has_exception(const struct device *d, enum table_id table, uint32_t vni,
+                          const struct row *key);
 void device_note_exceptions(struct device *d, const struct agent_ack *ack);
 void device_note_ready(struct core *c, struct device *d, bool ready);
 
@@ -839,6 +887,9 @@ void watch_node_gone(struct core *c, const char *node);
 void watch_telemetry(struct core *c, const struct device *d, const struct telemetry *t);
 void watch_state(struct core *c, const struct device *d, const char *cause);
 void watch_blind(struct core *c, uint32_t lost, uint32_t known);
+void watch_audit(struct core *c, const struct audit_record *r);
+void watch_contradiction(struct core *c, const char *cluster, const char *node,
+                         const char *other);
 /* Checks an acknowledgement, or that one is spent, against what stands. */
 enum rc watch_check_ack(const struct core *c, const struct command *cmd,
                         struct alarm_ack *ret, struct err *err);
@@ -963,6 +1014,7 @@ struct core {
     bool is_forgetting; /* an old operation */
     uint64_t last_ask;
     uint64_t last_look;
+    struct audits audits;
     uint64_t operations_at_ms; /* looked at again then */
     uint32_t wait_count;
     uint32_t waits_left;   /* to be looked at since something happened */

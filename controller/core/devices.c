@@ -153,6 +153,7 @@ void device_remove(struct core *c, const char *name)
         session_end(c, d->session, RC_NOT_FOUND, "its node was deleted");
     }
     watch_node_gone(c, name);
+    audits_node_gone(c, name);
     device_free(d);
     c->device_count--;
     memmove(&c->devices[at], &c->devices[at + 1],
@@ -183,6 +184,17 @@ static uint32_t find_exception(const struct device *d, const struct exception *e
         i++;
     }
     return i;
+}
+
+bool device_has_exception(const struct device *d, enum table_id table, uint32_t vni,
+                          const struct row *key)
+{
+    struct exception e = { .table = (uint8_t)table,
+                           .vni = vni,
+                           .key_len = key->key_len };
+
+    memcpy(e.key, key->key, key->key_len);
+    return find_exception(d, &e) < d->exception_listed;
 }
 
 /* Takes `at` out: of a full list the oldest goes, waits ask for the newest. */

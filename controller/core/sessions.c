@@ -210,6 +210,7 @@ static void hello(struct core *c, struct session *s, const struct agent_hello *h
     take_over(c, s, d);
     note_hello(c, d, h);
     moves_forget_asks(c, d->name);
+    audits_forget_asks(c, d->name);
     traffic_forget_session(c, s->id);
     leave_group(s);
     s->group = group_find(c, node->cluster);
@@ -254,7 +255,14 @@ static void session_msg(struct core *c, struct session *s, const struct agent_ms
     }
     d->last_seen_ms = c->now_ms;
     switch (msg->kind) {
+    case AGENT_ROWS:
+        audits_rows(c, s, &msg->rows);
+        break;
     case AGENT_DIGESTS:
+        if (msg->digests.query_id & AUDIT_QUERY_ID) {
+            audits_digests(c, s, &msg->digests);
+            break;
+        }
         rc = s->sync ? sync_digests(s->sync, &msg->digests, &err)
                      : err_set(&err, RC_INVALID, "DIGESTS without a QUERY");
         s->asked_ms = c->now_ms;
@@ -271,6 +279,7 @@ static void session_msg(struct core *c, struct session *s, const struct agent_ms
         break;
     case AGENT_AUDIT:
         moves_audit(c, s, &msg->audit);
+        audits_answer(c, s, &msg->audit);
         break;
     case AGENT_PROBE:
         moves_probe(c, s, &msg->probe);
@@ -300,6 +309,7 @@ static void session_msg(struct core *c, struct session *s, const struct agent_ms
     }
     if (msg->kind != AGENT_BEAT) {
         operations_note(c);
+        audits_note(c);
     }
     c->pump_is_idle = false;
 }

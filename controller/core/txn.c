@@ -3,7 +3,7 @@
 
 uint64_t tag_new(struct core *c, enum tag_kind kind)
 {
-    return ++c->next_tag << 2 | kind;
+    return ++c->next_tag << 3 | kind;
 }
 
 struct store_txn *txn_new(struct core *c, uint64_t tag)

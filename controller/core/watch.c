@@ -43,6 +43,7 @@ void watch_objects(struct core *c)
 {
     c->watch_ms = c->now_ms;
     c->festival_look_ms = c->now_ms;
+    audits_objects(c);
     health_set_levels(c->health, &c->objects.levels);
     for (uint32_t i = 0; i < c->objects.node_count; i++) {
         const struct node *n = &c->objects.nodes[i];
@@ -79,6 +80,33 @@ void watch_state(struct core *c, const struct device *d, const char *cause)
 void watch_blind(struct core *c, uint32_t lost, uint32_t known)
 {
     health_blind(c->health, now_s(c), c->suspects_itself, lost, known);
+    c->watch_ms = c->now_ms;
+}
+
+void watch_audit(struct core *c, const struct audit_record *r)
+{
+    const struct audit_findings *f = r->found;
+    bool is_wrong = r->result == AUDIT_DIFFERS || r->result == AUDIT_REPAIRED;
+
+    if (r->result == AUDIT_FAILED) {
+        return; /* nothing is known; who is silent is told elsewhere */
+    }
+    /* One that was repaired is told, and cleared at once: it stands for a minute. */
+    if (is_wrong) {
+        health_audit(c->health, now_s(c), r->node, audit_findings_total(f),
+                     f->count[AUDIT_MISSING], f->count[AUDIT_EXTRA],
+                     f->count[AUDIT_DIFFERENT], r->number, r->result == AUDIT_REPAIRED);
+    }
+    if (r->result != AUDIT_DIFFERS && r->vni == 0) {
+        health_audit_clean(c->health, now_s(c), r->node);
+    }
+    c->watch_ms = c->now_ms;
+}
+
+void watch_contradiction(struct core *c, const char *cluster, const char *node,
+                         const char *other)
+{
+    health_contradiction(c->health, now_s(c), cluster, node, other);
     c->watch_ms = c->now_ms;
 }
 

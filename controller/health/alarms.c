@@ -17,6 +17,8 @@ static const struct {
     [ALARM_LEVEL] = { "water_level", false, 0 },
     [ALARM_LOSS] = { "packet_loss", false, 0 },
     [ALARM_FESTIVAL] = { "festival_does_not_fit", false, 0 },
+    [ALARM_AUDIT] = { "audit_differs", false, 0 },
+    [ALARM_NODES_DIFFER] = { "nodes_differ", false, 0 },
     [ALARM_STORM] = { "alarm_storm", false, 0 },
 };
 

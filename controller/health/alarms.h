@@ -34,15 +34,17 @@
          */
 
 enum alarm_kind {
-    ALARM_BLIND = 1,   /* most nodes are out of sight: perhaps it is us */
-    ALARM_NODE_SILENT, /* a node's session is silent or gone */
-    ALARM_NODE_DOWN,   /* its data plane is gone or not ready */
-    ALARM_REFUSED,     /* entries that a node does not hold though it should */
-    ALARM_OUT_OF_SYNC, /* a node lacks what it should hold, for long */
-    ALARM_LEVEL,       /* a water level */
-    ALARM_LOSS,        /* packets are lost */
-    ALARM_FESTIVAL,    /* a festival's load does not fit */
-    ALARM_STORM,       /* alarms wait to be told */
+    ALARM_BLIND = 1,    /* most nodes are out of sight: perhaps it is us */
+    ALARM_NODE_SILENT,  /* a node's session is silent or gone */
+    ALARM_NODE_DOWN,    /* its data plane is gone or not ready */
+    ALARM_REFUSED,      /* entries that a node does not hold though it should */
+    ALARM_OUT_OF_SYNC,  /* a node lacks what it should hold, for long */
+    ALARM_LEVEL,        /* a water level */
+    ALARM_LOSS,         /* packets are lost */
+    ALARM_FESTIVAL,     /* a festival's load does not fit */
+    ALARM_AUDIT,        /* a node holds something else than it should */
+    ALARM_NODES_DIFFER, /* two nodes of a cluster hold different tables */
+    ALARM_STORM,        /* alarms wait to be told */
     ALARM_KINDS
 };
 const char *alarm_kind_name(unsigned kind); /* "node_silent" */

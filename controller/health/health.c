@@ -315,6 +315,50 @@ void health_blind(struct health *h, uint64_t now_s, bool is_blind, uint32_t lost
           lost, known);
 }
 
+void health_audit(struct health *h, uint64_t now_s, const char *node, uint64_t total,
+                  uint64_t missing, uint64_t extra, uint64_t different, uint64_t number,
+                  bool is_repaired)
+{
+    char subject[SUBJECT_MAX + 1];
+
+    snprintf(subject, sizeof(subject), "node/%s", node);
+    raise(h, now_s,
+          (struct alarm_report){ ALARM_AUDIT,
+                                 is_repaired ? ALARM_WARNING : ALARM_CRITICAL, subject,
+                                 (double)total, 0, NULL },
+          "node %s differed from what it should hold by %llu rows (%llu missing, %llu "
+          "extra, %llu different): audit %llu%s",
+          node, (unsigned long long)total, (unsigned long long)missing,
+          (unsigned long long)extra, (unsigned long long)different,
+          (unsigned long long)number, is_repaired ? "; repaired" : "");
+}
+
+void health_audit_clean(struct health *h, uint64_t now_s, const char *node)
+{
+    char subject[SUBJECT_MAX + 1];
+
+    snprintf(subject, sizeof(subject), "node/%s", node);
+    alarms_clear(h->alarms, now_s, ALARM_AUDIT, subject);
+}
+
+void health_contradiction(struct health *h, uint64_t now_s, const char *cluster,
+                          const char *node, const char *other)
+{
+    char subject[SUBJECT_MAX + 1];
+
+    snprintf(subject, sizeof(subject), "cluster/%s", cluster);
+    if (!other) {
+        alarms_clear(h->alarms, now_s, ALARM_NODES_DIFFER, subject);
+        return;
+    }
+    raise(h, now_s,
+          (struct alarm_report){ ALARM_NODES_DIFFER, ALARM_CRITICAL, subject, 0, 0,
+                                 NULL },
+          "nodes %s and %s of cluster %s were read at the same revision and hold "
+          "different rows",
+          node, other, cluster);
+}
+
 void health_festival(struct health *h, uint64_t now_s, const char *festival,
                      uint32_t critical_bp, const struct outlook *o)
 {

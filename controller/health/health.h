@@ -62,6 +62,15 @@ void health_model(struct health *h, uint64_t now_s, const char *cluster,
 /* Most nodes are out of sight at once, or no more. */
 void health_blind(struct health *h, uint64_t now_s, bool is_blind, uint32_t lost,
                   uint32_t known);
+/* An audit found rows of a node that differ from what it should hold … */
+void health_audit(struct health *h, uint64_t now_s, const char *node, uint64_t total,
+                  uint64_t missing, uint64_t extra, uint64_t different, uint64_t number,
+                  bool is_repaired);
+/* … or none. */
+void health_audit_clean(struct health *h, uint64_t now_s, const char *node);
+/* Two nodes of a cluster were observed with different tables; null `other`: no more. */
+void health_contradiction(struct health *h, uint64_t now_s, const char *cluster,
+                          const char *node, const char *other);
 struct outlook;
 /* What a planned festival's load would come to; fits: nothing is wrong. */
 void health_festival(struct health *h, uint64_t now_s, const char *festival,

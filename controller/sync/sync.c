@@ -202,6 +202,18 @@ enum rc sync_ack(struct sync *s, const struct agent_ack *ack, struct err *err)
     return RC_OK;
 }
 
+void sync_compare(struct sync *s)
+{
+    if (s->has_device) {
+        walk_restart(s);
+    }
+}
+
+bool sync_is_level(const struct sync *s)
+{
+    return s->has_device && is_complete(s) && !s->must_end;
+}
+
 struct sync_status sync_status(const struct sync *s)
 {
     bool is_idle =

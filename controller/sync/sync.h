@@ -48,6 +48,13 @@ enum rc sync_ack(struct sync *s, const struct agent_ack *ack, struct err *err);
 bool sync_next(struct sync *s, struct ctl_msg *ret);
 bool sync_has_work(const struct sync *s);
 
+/* Everything is compared again, and what differs is sent: the device was found to hold
+ * something else than it was told. */
+void sync_compare(struct sync *s);
+/* The device was sent all of `desired` as it is now: what is asked of it next is asked
+ * of that very state. */
+bool sync_is_level(const struct sync *s);
+
 struct sync_status {
     bool is_walking;       /* not yet through the digest tree */
     bool is_waiting;       /* an answer (DIGESTS or ACK) is due */

@@ -1215,6 +1215,18 @@ START_TEST(a_row_that_is_not_sound_counts_as_missing_or_as_what_was_found)
     ck_assert_uint_eq(told_nc(&r, 5), 0);
     ck_assert_uint_eq(told_nc(&r, 6), 4);
     ck_assert_uint_eq(told_nc(&r, 30), 2);
+
+    /* Nobody mended it: it is found again as it was. */
+    ask_audit(&r, 2, 0);
+    tell_rows(&r, vms(BATCH_PUT, 1, 10, 1));
+    tell_rows(&r, vms(BATCH_DELETE, 5, 1, 0));
+    tell_rows(&r, vms(BATCH_PUT, 6, 1, 4));
+    tell_rows(&r, vms(BATCH_DELETE, 6, 1, 0));
+    tell_rows(&r, vms(BATCH_PUT, 30, 1, 2));
+    tell_rows(&r, vms(BATCH_DELETE, 30, 1, 0));
+    read_end(&r, RC_OK);
+    ck_assert_uint_eq(told_nc(&r, 6), 4);
+    ck_assert_uint_eq(told_nc(&r, 30), 2);
     rig_fini(&r);
 }
 END_TEST
