@@ -15,6 +15,8 @@ struct memory_db {
     uint64_t revision;
     uint64_t term;
     struct handle *handles;
+    struct store_kv **fresh; /* keys that a transaction adds; none between two */
+    size_t fresh_count, fresh_cap;
 };
 
 enum item_kind { ITEM_TXN, ITEM_RANGE, ITEM_EVENT };
@@ -60,14 +62,16 @@ void memory_db_free(struct memory_db *db)
         free(db->kvs[i]);
     }
     free(db->kvs);
+    free(db->fresh);
     free(db);
 }
 
-/* Index of the first key >= `key`. */
-static size_t lower_bound(const struct memory_db *db, const struct store_key *key)
+/* Index of the first key >= `key` among the first `count`. */
+static size_t lower_bound_of(const struct memory_db *db, size_t count,
+                             const struct store_key *key)
 {
     size_t low = 0;
-    size_t high = db->count;
+    size_t high = count;
 
     while (low < high) {
         size_t mid = low + (high - low) / 2;
@@ -79,6 +83,11 @@ static size_t lower_bound(const struct memory_db *db, const struct store_key *ke
         }
     }
     return low;
+}
+
+static size_t lower_bound(const struct memory_db *db, const struct store_key *key)
+{
+    return lower_bound_of(db, db->count, key);
 }
 
 static struct store_kv *find(const struct memory_db *db, const struct store_key *key)
@@ -119,26 +128,62 @@ static void event_fini(struct store_event *event)
     free((void *)event->kvs);
 }
 
-static void put(struct memory_db *db, const struct store_op *op, struct store_event *ev)
+/* Puts the new keys, which ascend, in their places: at once, so that a transaction of
+ * many pages moves what stands behind them once. */
+static void settle(struct memory_db *db)
 {
-    size_t at = lower_bound(db, &op->key);
+    size_t from = db->count;
+    size_t to = db->count + db->fresh_count;
+
+    if (to > db->cap) {
+        db->cap = to > 2 * db->cap ? to : 2 * db->cap;
+        db->kvs = must(realloc(db->kvs, db->cap * sizeof(struct store_kv *)));
+    }
+    db->count = to;
+    while (db->fresh_count > 0) {
+        struct store_kv *last = db->fresh[db->fresh_count - 1];
+        size_t at = lower_bound_of(db, from, &last->key);
+
+        to -= from - at;
+        memmove(db->kvs + to, db->kvs + at, (from - at) * sizeof(struct store_kv *));
+        from = at;
+        db->kvs[--to] = last;
+        db->fresh_count--;
+    }
+}
+
+static struct store_kv *add_fresh(struct memory_db *db, const struct store_key *key)
+{
     struct store_kv *kv;
 
-    if (at < db->count && store_key_compare(&db->kvs[at]->key, &op->key) == 0) {
-        kv = db->kvs[at];
+    if (db->fresh_count > 0 &&
+        store_key_compare(&db->fresh[db->fresh_count - 1]->key, key) >= 0) {
+        settle(db);
+        kv = find(db, key);
+        if (kv) {
+            blob_unref(kv->value);
+            return kv;
+        }
+    }
+    if (db->fresh_count == db->fresh_cap) {
+        db->fresh_cap = db->fresh_cap ? 2 * db->fresh_cap : 64;
+        db->fresh = must(realloc(db->fresh, db->fresh_cap * sizeof(*db->fresh)));
+    }
+    kv = must(calloc(1, sizeof(*kv)));
+    kv->key = *key;
+    kv->create_revision = db->revision;
+    db->fresh[db->fresh_count++] = kv;
+    return kv;
+}
+
+static void put(struct memory_db *db, const struct store_op *op, struct store_event *ev)
+{
+    struct store_kv *kv = find(db, &op->key);
+
+    if (kv) {
         blob_unref(kv->value);
     } else {
-        if (db->count == db->cap) {
-            db->cap = db->cap ? db->cap * 2 : 64;
-            db->kvs = must(realloc(db->kvs, db->cap * sizeof(struct store_kv *)));
-        }
-        memmove(db->kvs + at + 1, db->kvs + at,
-                (db->count - at) * sizeof(struct store_kv *));
-        kv = must(calloc(1, sizeof(*kv)));
-        kv->key = op->key;
-        kv->create_revision = db->revision;
-        db->kvs[at] = kv;
-        db->count++;
+        kv = add_fresh(db, &op->key);
     }
     kv->value = blob_ref(op->value);
     kv->mod_revision = db->revision;
@@ -216,11 +261,15 @@ static enum rc apply(struct handle *h, const struct store_txn *txn,
     event->tag = txn->tag;
     for (uint32_t i = 0; i < txn->op_count; i++) {
         const struct store_op *op = &txn->ops[i];
-        size_t at = lower_bound(db, &op->key);
+        size_t at;
 
         if (op->kind == STORE_PUT) {
             put(db, op, event);
-        } else if (op->kind == STORE_DELETE_RANGE) {
+            continue;
+        }
+        settle(db);
+        at = lower_bound(db, &op->key);
+        if (op->kind == STORE_DELETE_RANGE) {
             size_t end = lower_bound(db, &op->end);
 
             erase(db, at, end > at ? end : at, event);
@@ -228,6 +277,7 @@ static enum rc apply(struct handle *h, const struct store_txn *txn,
             erase(db, at, at + 1, event);
         }
     }
+    settle(db);
     broadcast(db, h, event);
     return RC_OK;
 }

@@ -245,6 +245,29 @@ START_TEST(a_key_that_was_deleted_is_created_anew)
 }
 END_TEST
 
+START_TEST(steps_of_a_transaction_see_those_before_them)
+{
+    struct bench b;
+    struct store_txn *txn = store_txn_new(1);
+
+    bench_init(&b, _i);
+    add_put(txn, "/m", "0");
+    ck_assert_int_eq(submit(&b, txn), RC_OK);
+    txn = store_txn_new(2);
+    add_put(txn, "/n", "1"); /* behind all, before all, and again */
+    add_put(txn, "/a", "2");
+    add_put(txn, "/n", "3");
+    store_txn_delete(txn, key("/a"));
+    add_put(txn, "/c", "4");
+    add_put(txn, "/b", "5");
+    add_put(txn, "/x", "6");
+    store_txn_delete_range(txn, key("/b"), key("/c"));
+    ck_assert_int_eq(submit(&b, txn), RC_OK);
+    ck_assert_str_eq(range(&b, "/", "0", 10), "/c=4@2/2 /m=0@1/1 /n=3@2/2 /x=6@2/2 ");
+    bench_fini(&b);
+}
+END_TEST
+
 START_TEST(a_range_delete_reports_each_key_in_order)
 {
     struct bench b;
@@ -512,6 +535,7 @@ int main(void)
     tcase_add_loop_test(tc, a_put_answers_with_its_revision_after_its_event, 0, 2);
     tcase_add_loop_test(tc, a_transaction_is_all_or_nothing_under_its_compares, 0, 2);
     tcase_add_loop_test(tc, a_key_that_was_deleted_is_created_anew, 0, 2);
+    tcase_add_loop_test(tc, steps_of_a_transaction_see_those_before_them, 0, 2);
     tcase_add_loop_test(tc, a_range_delete_reports_each_key_in_order, 0, 2);
     tcase_add_loop_test(tc, ranges_are_paged_and_end_before_their_end, 0, 2);
     tcase_add_loop_test(
