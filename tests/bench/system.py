@@ -1,16 +1,19 @@
 #!/usr/bin/python3
-"""Benches of real processes: `system.py import|install|install-h [--routes N] [--data DIR]`.
+"""Benches of real processes: `system.py import|install|install-h|audit [--routes N] [--data DIR]`.
 
 What each figure means is in tests/bench/README.md.  Prints `name value unit` lines.
 """
 import argparse
+import ipaddress
 import json
 import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -90,9 +93,10 @@ class Processes:
             self.stop(name, signal.SIGKILL)
 
 
-def start_controller(p):
+def start_controller(p, *more):
     process = p.start("controller", f"{BIN}/xgw-controller", "--plain-text", "--store",
-                      f"{p.directory}/region.db", "--rest-listen", REST, "--grpc-listen", GRPC)
+                      f"{p.directory}/region.db", "--rest-listen", REST, "--grpc-listen", GRPC,
+                      *more)
     wait_for("controller", lambda: rest("GET", "/readyz") == b"ready\n", 60)
     return process
 
@@ -146,11 +150,11 @@ def with_h_home(path):
     return ret
 
 
-def load(p, routes, data, has_switch=False):
+def load(p, routes, data, has_switch=False, more=()):
     """A controller with the region in it; returns (process, empty bytes, import seconds)."""
     tenants = generate("tenants", routes, data)
     entries = generate("entries", routes, data)
-    process = start_controller(p)
+    process = start_controller(p, *more)
     empty = memory(process.pid)
     make_region()
     if has_switch:
@@ -233,8 +237,8 @@ def bench_install_h(p, options, emit):
     p4info = f"{p.directory}/bench.p4info.bin"
     subprocess.run([f"{os.path.dirname(BIN)}/tests/test_driver_p4_process", "p4info", p4info],
                    check=True)
-    socket = f"unix:{p.directory}/sw.sock"
-    switch = p.start("switch", f"{BIN}/xgw-gateway", "--control", socket, "--pipeline", "h",
+    address = f"unix:{p.directory}/sw.sock"
+    switch = p.start("switch", f"{BIN}/xgw-gateway", "--control", address, "--pipeline", "h",
                      "--profile", "bench", "--ports", "up0=vdev:net_null0,no-rx=1",
                      "--hugepages", "off")
     wait_for("switch", lambda: "gateway serves" in p.log("switch"), 30)
@@ -242,7 +246,7 @@ def bench_install_h(p, options, emit):
     empty = memory(switch.pid)
     used = {name: cpu_seconds(process.pid) for name, process in p.running.items()}
     p.start("agent", f"{BIN}/xgw-agent", "--plain-text", "--device-id", "sw-1", "--controllers",
-            GRPC, "--device-kind", "soft-h", "--p4runtime", socket, "--p4info", p4info)
+            GRPC, "--device-kind", "soft-h", "--p4runtime", address, "--p4info", p4info)
     seconds = installed(p, "sw-1")
     resident = rest("GET", "/v1/policy/suggestion")["resident"]["now"]
     entries = resident["vxlan_route"] + resident["vm_nc"]
@@ -256,9 +260,103 @@ def bench_install_h(p, options, emit):
     emit("agent_bytes_per_entry", memory(p.running["agent"].pid) / entries, "B")
 
 
+class Wire:
+    """What an agent and a controller say to each other goes through here, counted."""
+
+    def __init__(self):
+        self.bytes = 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        host, port = GRPC.split(":")
+        while True:
+            near = self.listener.accept()[0]
+            far = socket.create_connection((host, int(port)))
+            for pair in ((near, far), (far, near)):
+                threading.Thread(target=self.carry, args=pair, daemon=True).start()
+
+    def carry(self, source, to):
+        try:
+            while data := source.recv(1 << 16):
+                self.bytes += len(data)
+                to.sendall(data)
+        except OSError:
+            pass  # one of them is gone
+        to.close()
+
+
+def thread_seconds(pid):
+    """CPU time of a process' first thread: the gateway's control."""
+    with open(f"/proc/{pid}/task/{pid}/schedstat") as f:
+        return int(f.read().split()[0]) / 1e9
+
+
+def audited(node):
+    """The finished audit, and the seconds until it was."""
+    begin = time.time()
+    number = rest("POST", "/v1/audits", {"node": node})["items"][0]["id"]
+    end = wait_for("audit", lambda: rest("GET", f"/v1/audits/{number}")["state"] == "done", 300)
+    return rest("GET", f"/v1/audits/{number}"), end - begin
+
+
+def first_vm(path):
+    with open(path) as f:
+        return next(e for e in map(json.loads, f) if e["table"] == "vm_nc" and ":" not in e["nc"])
+
+
+def flip_one(gateway_rig, p, entry):
+    """One bit of an NC, where packets look."""
+    api = gateway_rig.load_api(p.directory)
+    nc = ipaddress.ip_address(int(ipaddress.ip_address(entry["nc"])) ^ 1)
+    with gateway_rig.Client(api, f"unix:{p.directory}/gw.sock") as door:
+        door.unary("Tamper", api.TamperRequest(place=2, ops=gateway_rig.batch(
+            gateway_rig.PUT, [{**entry, "nc": str(nc)}])), api.TamperReply)
+
+
+def bench_audit(p, options, emit):
+    """Of an XGW-x86: equal tables, then one bit that is wrong."""
+    sys.path.insert(0, f"{ROOT}/tests/integration")
+    import gateway_rig  # needs grpc, which other benches do not
+    load(p, options.routes, options.data, more=("--audit-interval", "0s"))
+    rest_a_while(p)
+    wire = Wire()
+    gateway = p.start("gateway", f"{BIN}/xgw-gateway", "--control", f"unix:{p.directory}/gw.sock",
+                      "--ports", "up0=vdev:net_null0,no-rx=1", "--hugepages", "off", "--tamper")
+    wait_for("gateway", lambda: "gateway serves" in p.log("gateway"), 30)
+    p.start("agent", f"{BIN}/xgw-agent", "--plain-text", "--device-id", "gw-1", "--controllers",
+            wire.address, "--gateway", f"unix:{p.directory}/gw.sock")
+    installed(p, "gw-1")
+    rest_a_while(p)
+    idle, begin = wire.bytes, time.time()  # beats and telemetry go on all the time
+    time.sleep(5)
+    idle_rate = (wire.bytes - idle) / (time.time() - begin)
+
+    cpu = {name: cpu_seconds(process.pid) for name, process in p.running.items()}
+    control, before = thread_seconds(gateway.pid), wire.bytes
+    record, seconds = audited("gw-1")
+    if record["result"] != "clean":
+        raise Failed(f"equal tables are not clean: {record}")
+    emit("deep_seconds_2m", thread_seconds(gateway.pid) - control, "s")
+    emit("deep_wall_seconds", seconds, "s")
+    emit("equal_wire_bytes", max(0, wire.bytes - before - idle_rate * seconds), "B")
+    for name, process in p.running.items():
+        emit(f"deep_{name}_cpu_seconds", cpu_seconds(process.pid) - cpu[name], "s")
+
+    flip_one(gateway_rig, p, first_vm(generate("entries", options.routes, options.data)))
+    before = wire.bytes
+    record, seconds = audited("gw-1")
+    if (record["result"], record["different"], record["missing"], record["extra"]) != (
+            "repaired", 1, 0, 0):
+        raise Failed(f"one bit is not found, or not mended: {record}")
+    emit("one_bit_seconds", seconds, "s")
+    emit("one_bit_wire_bytes", max(0, wire.bytes - before - idle_rate * seconds), "B")
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("name", choices=["import", "install", "install-h"])
+    parser.add_argument("name", choices=["import", "install", "install-h", "audit"])
     parser.add_argument("--routes", type=int, default=1000000)
     parser.add_argument("--data", default="")
     options = parser.parse_args()
@@ -272,7 +370,7 @@ def main():
     p = Processes(f"{WORK}/{options.name}")
     try:
         {"import": bench_import, "install": bench_install,
-         "install-h": bench_install_h}[options.name](p, options, emit)
+         "install-h": bench_install_h, "audit": bench_audit}[options.name](p, options, emit)
     except Failed as failed:
         sys.exit(f"system.py: {failed}\nlogs are in {p.directory}")
     finally:
