@@ -211,6 +211,31 @@ class Openapi(unittest.TestCase):
                         validate(PAGE["components"]["schemas"]["Problem"], a.json)
             self.assertEqual(self.call("get", path + "/a/b").status, 404, path)
 
+    def test_every_number_says_what_it_counts(self):
+        """By a description, or by its name as `info` says; a word in the plural counts."""
+        units = re.compile(r"(^|_)(bps|pps|bp|bytes|ms|seconds|percent|share|vni|revision|count"
+                           r"|number|port|term|status)$|s$")
+        counts = {"added", "changed", "deleted", "unchanged", "online", "in_sync",
+                  "vxlan_route", "vm_nc", "fullest_percent_after", "sport", "dport", "mtu"}
+        bare = []
+
+        def look(node, path):
+            if isinstance(node, list):
+                for x in node:
+                    look(x, path)
+            elif isinstance(node, dict):
+                properties = node.get("properties")
+                for name, x in (properties if isinstance(properties, dict) else {}).items():
+                    kind = x.get("type")
+                    kinds = kind if isinstance(kind, list) else [kind]
+                    if {"integer", "number"} & set(kinds) and "description" not in x \
+                            and not units.search(name) and name not in counts:
+                        bare.append(f"{path}.{name}")
+                for name, x in node.items():
+                    look(x, f"{path}/{name}")
+        look(PAGE["components"]["schemas"], "")
+        self.assertEqual(bare, [])
+
     def test_every_rule_of_the_code_is_listed(self):
         listed = set(PAGE["components"]["schemas"]["Problem"]["properties"]["rule"]["enum"])
         call = re.compile(r'(?:err_field\(\s*[^,]+,\s*(?:RC_\w+|rc),\s*'
