@@ -43,8 +43,8 @@ static void rig_init(struct rig *r, uint8_t kind)
 {
     static const char *const lines[] = {
         "{\"table\":\"vni\",\"vni\":1}",
-        "{\"table\":\"vxlan_route\",\"vni\":1,\"prefix\":\"10.1.0.0/16\",\"scope\":"
-        "\"local\"}",
+        ("{\"table\":\"vxlan_route\",\"vni\":1,\"prefix\":\"10.1.0.0/16\","
+         "\"scope\":\"local\"}"),
         "{\"table\":\"vm_nc\",\"vni\":1,\"vm\":\"10.1.0.5\",\"nc\":\"172.16.1.1\"}",
         "{\"table\":\"vm_nc\",\"vni\":1,\"vm\":\"10.1.0.6\",\"nc\":\"172.16.1.2\"}",
     };
