@@ -95,7 +95,7 @@ static enum rc apply(struct calibrate_rig *r, struct batch_writer *w, struct err
     }
     rc = table_set_apply(r->records, batch->data, batch->len, &changes, &total, err);
     if (rc == RC_OK) {
-        rc = fib_apply(r->fib, &changes, &refused);
+        rc = fib_apply(r->fib, r->records, &changes, &refused);
         if (rc != RC_OK) {
             err_set(err, rc, "%u entries were refused", refused.count);
         }

@@ -9,6 +9,9 @@
  *   EXACT_V4   5 slots  key u64, value u32
  *   EXACT_V6   2 slots  key u64 ×2 and u32, value u32
  *
+ * A bit of a V4 or V6 key that its VNI leaves free may be a *mark*: one bit that the
+ * owner changes in place and readers get with the key, at no cost (exact_use_marks()).
+ *
  * The table is cut by hash into segments of a few thousand entries, behind a directory
  * (extendible hashing): a segment grows by a quarter, or splits, by being built anew
  * and published by one store.  So growth costs little memory at a time and no entry is
@@ -84,6 +87,7 @@ struct exact {
     uint64_t count;
     uint64_t refused_at; /* lines->frees when memory was last refused, or UINT64_MAX */
     uint64_t stagger;
+    uint32_t mark; /* the bit of the key, or 0 */
     uint8_t kind;
     uint8_t depth;
 };
@@ -96,9 +100,29 @@ struct exact_entry {
     uint32_t val;
 };
 
+/* Bit 24 of the VNI: where a key holds no more than a VNI's 24 bits there. */
+#define EXACT_MARK (UINT32_C(1) << 24)
+
 /* Returns 0, or -1 without memory. */
 int exact_init(struct exact *e, enum exact_kind kind, struct lines *lines,
                struct retire *retire, uint64_t seed);
+
+/* Of a new table: from here on keys may be marked.  All calls take keys without their
+ * mark, but exact_put(), where it counts for a new key and not for one that stands. */
+static inline void exact_use_marks(struct exact *e)
+{
+    e->mark = EXACT_MARK;
+}
+
+static inline void exact_entry_mark(const struct exact *e, struct exact_entry *x,
+                                    bool marked)
+{
+    if (e->kind == EXACT_V4) {
+        x->w0 = (x->w0 & ~(uint64_t)e->mark) | (marked ? e->mark : 0);
+    } else {
+        x->vni = (x->vni & ~e->mark) | (marked ? e->mark : 0);
+    }
+}
 
 /* Inserts or overwrites in place (one store).  RC_OK, or RC_NO_MEMORY with the table
  * as it was; says whether the key stood there and what its value was (VNI: slot). */
@@ -112,6 +136,12 @@ bool exact_find(const struct exact *e, const struct exact_entry *key, uint64_t *
 /* Takes out every copy of a key but, with `keeps_found`, the one that lookups find.
  * There is one at most, unless memory was corrupted.  Returns how many went. */
 uint32_t exact_purge(struct exact *e, const struct exact_entry *key, bool keeps_found);
+
+/* Asks the memory for the line that most likely holds a key. */
+void exact_prefetch(const struct exact *e, const struct exact_entry *key);
+/* Of a key that is there, else nothing; one store.  The writer. */
+void exact_mark(struct exact *e, const struct exact_entry *key, bool marked);
+bool exact_is_marked(const struct exact *e, const struct exact_entry *key);
 
 /* ---- slot by slot, for audits (exact_read.c): the writer's thread ---- */
 
@@ -250,11 +280,15 @@ static inline unsigned exact_vni_place(uint32_t mask)
     return place[__builtin_ctz(mask)];
 }
 
-static inline uint32_t exact_match_v4(const struct exact_bucket_v4 *b, uint64_t key)
+static inline uint32_t exact_match_v4(const struct exact_bucket_v4 *b, uint64_t key,
+                                      uint64_t mask)
 {
     __m256i want = _mm256_set1_epi64x((int64_t)key);
-    uint32_t low = exact_mask4(_mm256_cmpeq_epi64(exact_load4(b->key), want));
-    uint32_t last = atomic_load_explicit(&b->key[4], memory_order_acquire) == key;
+    __m256i four =
+        _mm256_and_si256(exact_load4(b->key), _mm256_set1_epi64x((int64_t)mask));
+    uint32_t low = exact_mask4(_mm256_cmpeq_epi64(four, want));
+    uint32_t last =
+        (atomic_load_explicit(&b->key[4], memory_order_acquire) & mask) == key;
 
     __asm__("" : "+r"(last)); /* no branch: it is random */
     return low | last << 4;
@@ -277,37 +311,38 @@ static inline unsigned exact_vni_place(uint32_t mask)
     return (unsigned)__builtin_ctz(mask);
 }
 
-static inline uint32_t exact_match_v4(const struct exact_bucket_v4 *b, uint64_t key)
+static inline uint32_t exact_match_v4(const struct exact_bucket_v4 *b, uint64_t key,
+                                      uint64_t mask)
 {
-    uint32_t mask = 0;
+    uint32_t same = 0;
 
     for (unsigned i = 0; i < 5; i++) {
-        mask |=
-            (uint32_t)(atomic_load_explicit(&b->key[i], memory_order_acquire) == key)
-            << i;
+        uint64_t stands = atomic_load_explicit(&b->key[i], memory_order_acquire);
+
+        same |= (uint32_t)((stands & mask) == key) << i;
     }
-    return mask;
+    return same;
 }
 #endif
 
 static inline uint32_t exact_match_v6(const struct exact_bucket_v6 *b, uint64_t hi,
-                                      uint64_t lo, uint32_t vni)
+                                      uint64_t lo, uint32_t vni, uint32_t mask)
 {
-    uint32_t mask = 0;
+    uint32_t same = 0;
 
     for (unsigned i = 0; i < 2; i++) {
         uint64_t differs =
-            (atomic_load_explicit(&b->vni[i], memory_order_acquire) ^ vni) |
+            ((atomic_load_explicit(&b->vni[i], memory_order_acquire) & mask) ^ vni) |
             (atomic_load_explicit(&b->hi[i], memory_order_acquire) ^ hi) |
             (atomic_load_explicit(&b->lo[i], memory_order_acquire) ^ lo);
 
-        mask |= (uint32_t)(differs == 0) << i;
+        same |= (uint32_t)(differs == 0) << i;
     }
-    return mask;
+    return same;
 }
 
 /* Scans of one bucket: 1 hit, 0 not here, -1 the bucket changed meanwhile.  `*hdr` is
- * the header before the scan. */
+ * the header before the scan.  `bits` are those of the key that are compared. */
 static inline int exact_scan_vni(const struct exact_bucket_vni *b, uint64_t key,
                                  uint32_t *hdr, uint64_t *ret)
 {
@@ -339,12 +374,12 @@ static inline bool exact_scan_slot(const struct exact_bucket_vni *b, uint64_t ke
 }
 
 static inline int exact_scan_v4(const struct exact_bucket_v4 *b, uint64_t key,
-                                uint32_t *hdr, uint64_t *ret)
+                                uint64_t bits, uint32_t *hdr, uint64_t *ret)
 {
     uint32_t mask;
 
     *hdr = atomic_load_explicit(&b->hdr, memory_order_acquire);
-    mask = exact_match_v4(b, key);
+    mask = exact_match_v4(b, key, bits);
     if (!mask) {
         return 0;
     }
@@ -353,12 +388,13 @@ static inline int exact_scan_v4(const struct exact_bucket_v4 *b, uint64_t key,
 }
 
 static inline int exact_scan_v6(const struct exact_bucket_v6 *b, uint64_t hi,
-                                uint64_t lo, uint32_t vni, uint32_t *hdr, uint64_t *ret)
+                                uint64_t lo, uint32_t vni, uint32_t bits, uint32_t *hdr,
+                                uint64_t *ret)
 {
     uint32_t mask;
 
     *hdr = atomic_load_explicit(&b->hdr, memory_order_acquire);
-    mask = exact_match_v6(b, hi, lo, vni);
+    mask = exact_match_v6(b, hi, lo, vni, bits);
     if (!mask) {
         return 0;
     }

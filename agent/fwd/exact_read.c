@@ -49,6 +49,18 @@ static uint64_t hash_of(const struct exact *e, const struct exact_entry *x)
                                   : exact_hash1(e, x->w0);
 }
 
+/* The same without a key's mark. */
+static bool slot_read_key(const struct exact *e, const void *bucket, unsigned i,
+                          struct exact_entry *ret)
+{
+    bool is_there = slot_read(e->kind, bucket, i, ret);
+
+    if (is_there && e->kind != EXACT_VNI) {
+        exact_entry_mark(e, ret, false);
+    }
+    return is_there;
+}
+
 static uint32_t overflow_of(unsigned kind, const void *bucket)
 {
     const struct exact_bucket_vni *vni = bucket;
@@ -82,7 +94,7 @@ static bool is_found_at(const struct exact *e, uint64_t word,
             if (at[k] == bucket && i == slot) {
                 return true;
             }
-            if (slot_read(e->kind, b, i, &there) && is_same(e->kind, &there, x)) {
+            if (slot_read_key(e, b, i, &there) && is_same(e->kind, &there, x)) {
                 return false;
             }
         }
@@ -125,7 +137,7 @@ bool exact_next(const struct exact *e, struct exact_cursor *c, uint32_t *budget,
             continue;
         }
         --*budget;
-        if (slot_read(e->kind, exact_bucket(e, word, bucket), slot, ret)) {
+        if (slot_read_key(e, exact_bucket(e, word, bucket), slot, ret)) {
             *ret_is_found = is_found_at(e, word, ret, bucket, slot);
             return true;
         }

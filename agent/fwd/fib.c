@@ -64,6 +64,8 @@ struct fib *fib_new(const struct fib_limits *limits)
         fib_free(f);
         return NULL;
     }
+    exact_use_marks(&f->v4);
+    exact_use_marks(&f->v6);
     return f;
 }
 
@@ -244,16 +246,15 @@ static uint64_t adds_of(const struct change_list *l, enum table_id table)
     return added;
 }
 
-enum rc fib_apply(struct fib *f, const struct change_list *changes,
-                  struct fib_exceptions *exceptions)
+enum rc fib_apply(struct fib *f, const struct table_set *records,
+                  const struct change_list *changes, struct fib_exceptions *exceptions)
 {
     struct refusal refused = { .list = exceptions };
     bool is_tight =
         f->v4.count + f->v6.count + adds_of(changes, TABLE_VM_NC) > f->limits.max_vm_nc;
 
-    if (is_tight) {
-        each(f, changes, TABLE_VM_NC, vm_delete_pass, &refused);
-    }
+    f->records = records;
+    each(f, changes, TABLE_VM_NC, is_tight ? vm_delete_pass : vm_unmark_pass, &refused);
     each(f, changes, TABLE_VM_NC, vm_put_pass, &refused);
     each(f, changes, TABLE_VNI, vni_put_pass, &refused);
     route_passes(f, changes,
@@ -269,6 +270,7 @@ enum rc fib_apply(struct fib *f, const struct change_list *changes,
         f->scratch = NULL;
         f->scratch_cap = 0;
     }
+    f->records = NULL;
     atomic_fetch_add(&f->retire.epoch, 1); /* what was retired is now unreachable */
     return refused.first;
 }

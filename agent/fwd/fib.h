@@ -18,8 +18,9 @@
  *   worker:  fib_reader_online(f, &r);
  *            for each burst: fib_resolve_burst(f, q, n); … ; fib_reader_quiescent(f,
  * &r); before it sleeps: fib_reader_offline(&r);     and online again after writer:
- * fib_apply(f, &changes, &exceptions); fib_reclaim(f, fib_readers_oldest(readers, n));
- * after each apply, and now and then while fib_stats().retired_bytes is not zero
+ * fib_apply(f, records, &changes, &exceptions); fib_reclaim(f,
+ * fib_readers_oldest(readers, n)); after each apply, and now and then while
+ * fib_stats().retired_bytes is not zero
  *
  * Mistakes people make: keeping an answer's service name across fib_reader_quiescent();
  * leaving a worker online while it blocks (memory grows until it moves); changing the
@@ -74,16 +75,17 @@ struct fib_exceptions {
 };
 void fib_exceptions_fini(struct fib_exceptions *x);
 
-/* Makes the structures follow `changes` (from table_set_apply(); `before` must be what
- * this fib holds).  Borrows the list; keeps no reference to rows.  Tables but vni,
- * vxlan_route, vm_nc and vni_cluster are skipped.  New VM-NC entries come first, then
- * VNIs and routes (a VNI's before those of others that newly peer to it, and a VNI that
- * loses routes after those that turn away from it), then VM-NC deletes (deletes first
- * only where a limit leaves no other way).  Every single entry goes from old to new in
- * one step, and so do all routes of one VNI and family.  Rows that cannot be placed are
- * appended to `*exceptions` and the rest goes on; returns RC_OK or the first reason. */
-enum rc fib_apply(struct fib *f, const struct change_list *changes,
-                  struct fib_exceptions *exceptions);
+/* Makes the structures follow `changes` (from table_set_apply() on `records`; `before`
+ * must be what this fib holds).  Borrows both; keeps no reference to rows.  Tables but
+ * vni, vxlan_route, vm_nc and vni_cluster are skipped.  New VM-NC entries come first,
+ * then VNIs and routes (a VNI's before those of others that newly peer to it, and a VNI
+ * that loses routes after those that turn away from it), then VM-NC deletes (deletes
+ * first only where a limit leaves no other way).  Every single entry goes from old to
+ * new in one step, and so do all routes of one VNI and family.  Rows that cannot be
+ * placed are appended to `*exceptions` and the rest goes on; returns RC_OK or the first
+ * reason. */
+enum rc fib_apply(struct fib *f, const struct table_set *records,
+                  const struct change_list *changes, struct fib_exceptions *exceptions);
 
 /* Appends the batch that puts the records back to what the fib holds: for each
  * exception the row of `before`, or a delete.  The owner applies it to its table_set,
@@ -91,11 +93,11 @@ enum rc fib_apply(struct fib *f, const struct change_list *changes,
 void fib_exceptions_revert(const struct fib_exceptions *x,
                            const struct change_list *changes, struct batch_writer *to);
 
-/* Makes the structures say of a key (of routes: of the whole VNI) what `rows`, the
- * records of (vni, table), say, whatever they say now, copies and leftovers included.
- * For what an audit found; fib_apply() trusts that structures follow records. */
-enum rc fib_repair(struct fib *f, enum table_id table, uint32_t vni, const uint8_t *key,
-                   uint8_t key_len, struct rows *rows);
+/* Makes the structures say of a key (of routes: of the whole VNI) what `records` say,
+ * whatever they say now, copies and leftovers included.  For what an audit found;
+ * fib_apply() trusts that structures follow records. */
+enum rc fib_repair(struct fib *f, const struct table_set *records, enum table_id table,
+                   uint32_t vni, const uint8_t *key, uint8_t key_len);
 
 /* Reads back through the structures that the packet path uses: appends the canonical
  * packed value (entry.h) to `ret_value`.  RC_NOT_FOUND, and RC_INVALID for a key that
@@ -107,7 +109,8 @@ enum rc fib_get(const struct fib *f, enum table_id table, uint32_t vni,
 
 /* Compares the structures with the records of one (VNI, table): every row must resolve
  * to its value, and for vxlan_route every address must resolve as the rows say, also
- * those that no row covers.  Calls `mismatch` with the key of each row that does not
+ * those that no row covers; a VM-NC entry must be marked where its route is local, and
+ * not elsewhere (fib_mark.c).  Calls `mismatch` with the key of each row that does not
  * (key_len 0 for addresses that should be a miss); returns the number of them. */
 typedef void fib_mismatch_fn(void *arg, enum table_id table, uint32_t vni,
                              const uint8_t *key, uint8_t key_len);
@@ -249,17 +252,18 @@ _Static_assert(sizeof(struct fib_query) == 64, "a query is one cache line");
  * set. */
 void fib_resolve_burst(const struct fib *f, struct fib_query q[], unsigned n);
 
-/* The same for a worker that spreads the work over time: three steps, each of which
+/* The same for a worker that spreads the work over time: four steps, each of which
  * touches what the one before asked the memory for.  Between them the worker does
  * something else, best a step of another batch; all of them lie within one online
  * period without a quiescent state between.
  *
  *   fib_batch_init(b);
  *   fib_batch_add4(b, tag, vni, address); …     at most FIB_BURST_MAX in all
- *   fib_batch_begin(f, b); … fib_batch_step(f, b); … fib_batch_end(f, b);
+ *   fib_batch_begin(f, b); … _probe(f, b); … _step(f, b); … _end(f, b);
  *
  * Each lookup comes back once, by its tag: as one of the *plain* answers, which nearly
- * all are, or as one of the *other* ones, with a query. */
+ * all are, and nearly all of them after the probe; or as one of the *other* ones, with
+ * a query, whose vni_flags are 0 where it is FIB_LOCAL in the arriving VNI. */
 
 /* Lookups of one family.  The caller adds; all behind `vni` is between the steps. */
 struct fib_lanes {
@@ -269,21 +273,22 @@ struct fib_lanes {
     uint64_t lo[FIB_BURST_MAX + 1]; /* IPv6 only, as is: */
     uint32_t vni[FIB_BURST_MAX + 1];
 
-    unsigned begun; /* lanes that were asked for */
+    unsigned begun;                    /* lanes that were asked for */
+    const void *bucket[FIB_BURST_MAX]; /* of VM-NC; null: there is no second one */
+
+    /* Of those that VM-NC alone does not answer: */
+    unsigned slow_count;
     unsigned line_count;
     unsigned tree_count;
     unsigned vni_second_count;
-    unsigned vm_second_count;
     unsigned odd_count;
-    uint8_t line[FIB_BURST_MAX + 1];   /* places that wait for a line of routes */
+    uint8_t slow[FIB_BURST_MAX];       /* all of them */
+    uint8_t line[FIB_BURST_MAX + 1];   /* those that wait for a line of routes */
     uint8_t tree[FIB_BURST_MAX + 1];   /* for a tree of them */
     uint8_t vni_second[FIB_BURST_MAX]; /* for a second VNI bucket */
-    uint8_t vm_second[FIB_BURST_MAX];  /* for a second VM-NC bucket as well */
     uint8_t odd[FIB_BURST_MAX];        /* no routes, or no row of the VNI */
-    uint32_t code[FIB_BURST_MAX];      /* what VM-NC says */
     uint64_t slot[FIB_BURST_MAX];
     const void *vni_bucket[FIB_BURST_MAX];
-    const void *vm_bucket[FIB_BURST_MAX];
 };
 
 struct fib_batch {
@@ -331,12 +336,15 @@ static inline void fib_batch_add6(struct fib_batch *b, uint8_t tag, uint32_t vni
     l->count += is_good;
 }
 
-/* Asks for the VNI's bucket and, on the guess that the route will say local, for the
- * VM-NC entry's, of the lookups that were added since the last call. */
+/* Asks for VM-NC, on the guess that the route will say local, of the lookups that were
+ * added since the last call. */
 void fib_batch_begin(const struct fib *f, struct fib_batch *b);
-/* Reads both; asks for the routes. */
+/* Answers what VM-NC alone can; of the others it asks for the VNI.  From here on
+ * answers stand in the lists, and only get more. */
+void fib_batch_probe(const struct fib *f, struct fib_batch *b);
+/* Reads the VNIs; asks for the routes. */
 void fib_batch_step(const struct fib *f, struct fib_batch *b);
-/* Reads the routes, and answers. */
+/* Reads the routes, and answers the rest. */
 void fib_batch_end(const struct fib *f, struct fib_batch *b);
 
 /* ---- reclamation ---- */

@@ -1,8 +1,9 @@
 /*
  * fib_impl - what the files of fib share: fib.c (life, apply), fib_vm.c, fib_route.c
- * and fib_cluster.c (the writer's passes over one table), fib_value.c (values to codes
- * and back), fib_read.c (read-back), fib_audit.c and fib_walk.c (audit), fib_repair.c,
- * fib_batch.c and fib_resolve.c (the workers).  Nobody else includes it.
+ * and fib_cluster.c (the writer's passes over one table), fib_mark.c (which VM-NC
+ * entries answer alone), fib_value.c (values to codes and back), fib_read.c
+ * (read-back), fib_audit.c and fib_walk.c (audit), fib_repair.c, fib_batch.c,
+ * fib_lanes.c and fib_resolve.c (the workers).  Nobody else includes it.
  */
 #pragma once
 
@@ -64,7 +65,8 @@ struct fib {
     struct fib_limits limits;
     uint64_t routes;
     uint64_t vnis_known;
-    uint64_t vnis_held; /* with any slot: what max_vnis limits */
+    uint64_t vnis_held;              /* with any slot: what max_vnis limits */
+    const struct table_set *records; /* during fib_apply() */
     struct lpm_route *scratch;
     uint32_t scratch_cap;
 };
@@ -135,6 +137,20 @@ void refuse(struct refusal *to, const struct table_change *c, const struct row *
 void vm_put_pass(struct fib *f, const struct table_change *c, struct refusal *refused);
 void vm_delete_pass(struct fib *f, const struct table_change *c,
                     struct refusal *refused);
+/* Those to be deleted lose their mark, since the records know them no more. */
+void vm_unmark_pass(struct fib *f, const struct table_change *c,
+                    struct refusal *refused);
+
+/* ---- fib_mark.c ---- */
+
+/* Is the VM's entry to be marked, by the slot of its VNI and family? */
+bool mark_is_due(const struct fib *f, uint64_t slot, const struct fib_key *vm);
+/* A change of routes of one family, which brings the VNI to `slot`: takes the marks
+ * that are then wrong, before it is published; sets those that are then due, after. */
+void marks_take(struct fib *f, const struct table_change *c, bool is_v6, uint64_t slot);
+void marks_set(struct fib *f, const struct table_change *c, bool is_v6, uint64_t slot);
+/* The same of all VMs of a VNI and family, whose row comes or goes. */
+void marks_of_vni(struct fib *f, uint32_t vni, bool is_v6, uint64_t slot, bool is_set);
 
 uint32_t cluster_in(uint64_t slot); /* of the table of clusters */
 void cluster_pass(struct fib *f, const struct table_change *c, struct refusal *refused);

@@ -125,11 +125,17 @@ static bool holds_vm(const struct fib *f, uint32_t vni, const struct row *row)
 {
     struct nc_value want;
     struct nc_value got;
+    struct exact_entry key;
     struct fib_key k;
     uint32_t code;
 
     if (vm_key_parse(row->key, row->key_len, &k) || nc_parse(row, &want) ||
         !vm_lookup(f, vni, &k, &code) || !nc_is_sound(f, code)) {
+        return false;
+    }
+    key = vm_entry(vni, &k, 0);
+    if (exact_is_marked(k.is_v6 ? &f->v6 : &f->v4, &key) !=
+        mark_is_due(f, slot_find(f, vni, k.is_v6), &k)) {
         return false;
     }
     got = nc_decode(f, code);

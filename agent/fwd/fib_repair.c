@@ -30,6 +30,7 @@ static enum rc repair_vm(struct fib *f, uint32_t vni, const uint8_t *key,
     }
     if (rc == RC_OK) {
         exact_purge(table, &entry, is_there); /* also copies that no lookup finds */
+        exact_mark(table, &entry, mark_is_due(f, slot_find(f, vni, k.is_v6), &k));
     }
     return rc;
 }
@@ -60,9 +61,18 @@ static void repair_cluster(struct fib *f, const struct table_change *c,
     }
 }
 
-enum rc fib_repair(struct fib *f, enum table_id table, uint32_t vni, const uint8_t *key,
-                   uint8_t key_len, struct rows *rows)
+/* The marks of all VMs of a VNI: none, or those that are due. */
+static void repair_marks(struct fib *f, uint32_t vni, bool is_set)
 {
+    for (unsigned is_v6 = 0; is_v6 < 2; is_v6++) {
+        marks_of_vni(f, vni, is_v6, is_set ? slot_find(f, vni, is_v6) : 0, is_set);
+    }
+}
+
+enum rc fib_repair(struct fib *f, const struct table_set *records, enum table_id table,
+                   uint32_t vni, const uint8_t *key, uint8_t key_len)
+{
+    struct rows *rows = table_set_rows(records, vni, table);
     struct table_change c = {
         .vni = vni, .table = (uint8_t)table, .before = rows, .after = rows
     };
@@ -72,6 +82,10 @@ enum rc fib_repair(struct fib *f, enum table_id table, uint32_t vni, const uint8
 
     if (!retire_reserve(&f->retire, 64)) { /* of any of the three: some 32 */
         return RC_NO_MEMORY;
+    }
+    f->records = records;
+    if (table == TABLE_VNI || table == TABLE_VXLAN_ROUTE) {
+        repair_marks(f, vni, false);
     }
     if (table == TABLE_VM_NC) {
         rc = repair_vm(f, vni, key, key_len, rows);
@@ -84,6 +98,10 @@ enum rc fib_repair(struct fib *f, enum table_id table, uint32_t vni, const uint8
     } else if (table == TABLE_VXLAN_ROUTE) {
         rc = route_rebuild(f, &c);
     }
+    if (table == TABLE_VNI || table == TABLE_VXLAN_ROUTE) {
+        repair_marks(f, vni, true);
+    }
+    f->records = NULL;
     fib_exceptions_fini(&list);
     atomic_fetch_add_explicit(&f->changes, 1, memory_order_release);
     atomic_fetch_add(&f->retire.epoch, 1); /* what was retired is now unreachable */

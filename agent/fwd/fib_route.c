@@ -74,6 +74,8 @@ static enum rc vni_put(struct fib *f, uint32_t vni, uint8_t flags)
     }
     if (rc == RC_OK && !(v4 & SLOT_KNOWN)) {
         f->vnis_known++;
+        marks_of_vni(f, vni, false, v4 | bits, true);
+        marks_of_vni(f, vni, true, v6 | bits, true);
     }
     return rc;
 }
@@ -112,6 +114,8 @@ void vni_delete_pass(struct fib *f, const struct table_change *c,
         }
         return;
     }
+    marks_of_vni(f, c->vni, false, 0, false);
+    marks_of_vni(f, c->vni, true, 0, false);
     if (slot_kind(v4) == LPM_NONE) {
         slot_delete(f, c->vni, false);
     } else {
@@ -335,6 +339,7 @@ static enum rc publish(struct fib *f, const struct table_change *c, bool is_v6,
     uint64_t old = slot_find(f, c->vni, is_v6);
     uint64_t vni_bits = (old ? old : slot_find(f, c->vni, false)) & SLOT_VNI_BITS;
     struct lpm_built built;
+    uint64_t slot;
     uint32_t count;
     enum rc rc;
 
@@ -348,15 +353,23 @@ static enum rc publish(struct fib *f, const struct table_change *c, bool is_v6,
     if (rc) {
         return rc;
     }
+    slot = slot_key(c->vni, is_v6) | vni_bits |
+           (uint64_t)built.kind << SLOT_KIND_SHIFT | (uint64_t)built.line << 32;
+    if (slot_kind(old) != LPM_NONE) {
+        marks_take(f, c, is_v6, slot);
+    }
     if (built.kind == LPM_NONE && (is_v6 || !(vni_bits & SLOT_KNOWN))) {
         slot_delete(f, c->vni, is_v6);
     } else {
-        rc = slot_store(f, slot_key(c->vni, is_v6) | vni_bits |
-                               (uint64_t)built.kind << SLOT_KIND_SHIFT |
-                               (uint64_t)built.line << 32);
+        rc = slot_store(f, slot); /* where one stood it cannot fail */
         if (rc) {
             lines_free(&f->lines, built.line, built.count);
             return rc;
+        }
+        if (slot_kind(old) == LPM_NONE) {
+            marks_of_vni(f, c->vni, is_v6, slot, true);
+        } else {
+            marks_set(f, c, is_v6, slot);
         }
     }
     if (slot_kind(old) != LPM_NONE) {

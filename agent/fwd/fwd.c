@@ -20,6 +20,7 @@ struct general {
  * in the chunk. */
 struct chunk {
     uint32_t from;          /* index of its first packet */
+    unsigned sent;          /* plain answers of the batch that were followed */
     struct fib_batch batch; /* those of the shape that fast.h knows */
     unsigned general_count;
     uint8_t general_tag[FWD_BURST];
@@ -174,6 +175,7 @@ static void chunk_start(struct call *c, struct chunk *ch, uint32_t from)
     uint64_t known = 0;
 
     ch->from = from;
+    ch->sent = 0;
     ch->general_count = 0;
     fib_batch_init(&ch->batch);
     for (unsigned at = 0; at < count; at += ROUND) {
@@ -223,13 +225,14 @@ static inline void rest_add(struct rest *r, unsigned tag, unsigned place)
     r->place[tag] = (uint8_t)place;
 }
 
-/* Sends what is plain; what cannot go the short way gets a query among the others. */
-static void send_plain(struct call *c, struct chunk *ch, struct rest *rest)
+/* Sends what is plain so far; what cannot go the short way gets a query among the
+ * others. */
+static void send_plain(struct call *c, struct chunk *ch)
 {
     struct fib_batch *b = &ch->batch;
     struct fwd_packet *packets = c->packets + ch->from;
 
-    for (unsigned n = 0, count = b->plain_count; n < count; n++) {
+    for (unsigned n = ch->sent, count = b->plain_count; n < count; n++) {
         struct fwd_packet *p = &packets[b->plain[n]];
 
         if (__builtin_expect(!send_fast(c, p, b->plain_nc[n], NULL), 0)) {
@@ -247,9 +250,7 @@ static void send_plain(struct call *c, struct chunk *ch, struct rest *rest)
             b->other[b->other_count++] = b->plain[n];
         }
     }
-    for (unsigned n = 0; n < b->other_count; n++) {
-        rest_add(rest, b->other[n], n);
-    }
+    ch->sent = b->plain_count;
 }
 
 /* In order, as answers are. */
@@ -281,12 +282,21 @@ static void send_rest(struct call *c, struct chunk *ch, const struct rest *rest)
     }
 }
 
+static void chunk_probe(struct call *c, struct chunk *ch)
+{
+    fib_batch_probe(c->fib, &ch->batch);
+    send_plain(c, ch);
+}
+
 static void chunk_finish(struct call *c, struct chunk *ch)
 {
     struct rest rest = { .tags = 0 };
 
     fib_batch_end(c->fib, &ch->batch);
-    send_plain(c, ch, &rest);
+    send_plain(c, ch);
+    for (unsigned n = 0; n < ch->batch.other_count; n++) {
+        rest_add(&rest, ch->batch.other[n], n);
+    }
     if (__builtin_expect(ch->general_count > 0, 0)) {
         fib_resolve_burst(c->fib, ch->query, ch->general_count);
         for (unsigned n = 0; n < ch->general_count; n++) {
@@ -303,22 +313,25 @@ static void drop_all(struct call *c, uint32_t n)
     }
 }
 
-/* Three chunks are under way: while one is parsed, the table lines that the two before
- * it asked for arrive. */
+/* Four chunks are under way: while one is parsed, the table lines that those before it
+ * asked for arrive. */
 static void run_chunks(struct call *c)
 {
-    struct chunk chunk[3];
+    struct chunk chunk[4];
     uint32_t count = (c->n + FWD_BURST - 1) / FWD_BURST;
 
-    for (uint32_t i = 0; i < count + 2; i++) {
+    for (uint32_t i = 0; i < count + 3; i++) {
         if (i < count) {
-            chunk_start(c, &chunk[i % 3], i * FWD_BURST);
+            chunk_start(c, &chunk[i % 4], i * FWD_BURST);
         }
         if (i - 1 < count) {
-            fib_batch_step(c->fib, &chunk[(i - 1) % 3].batch);
+            chunk_probe(c, &chunk[(i - 1) % 4]);
         }
         if (i - 2 < count) {
-            chunk_finish(c, &chunk[(i - 2) % 3]);
+            fib_batch_step(c->fib, &chunk[(i - 2) % 4].batch);
+        }
+        if (i - 3 < count) {
+            chunk_finish(c, &chunk[(i - 3) % 4]);
         }
     }
 }

@@ -177,8 +177,7 @@ static enum rc repair_rows(struct device *d, const struct device_write *w,
 
         while (rc == RC_OK && run_next(&it, &row) &&
                !is_sound(d, table, run.vni, &row)) {
-            rc = fib_repair(d->fib, table, run.vni, row.key, row.key_len,
-                            table_set_rows(d->records, run.vni, table));
+            rc = fib_repair(d->fib, d->records, table, run.vni, row.key, row.key_len);
         }
     }
     return rc ? err_set(err, rc, "structures: no memory to repair them") : RC_OK;
@@ -206,7 +205,7 @@ static enum rc write_rows(struct device *d, const struct device_write *w,
     if (rc == RC_OK) {
         rc = table_set_apply(d->records, w->ops, w->len, &changes, &total, err);
     }
-    if (rc == RC_OK && fib_apply(d->fib, &changes, &exceptions) != RC_OK) {
+    if (rc == RC_OK && fib_apply(d->fib, d->records, &changes, &exceptions) != RC_OK) {
         report(&exceptions, ret);
         rc = revert(d, &exceptions, &changes, err);
     }

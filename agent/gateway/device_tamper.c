@@ -13,7 +13,7 @@ static enum rc tamper_structures(struct device *d, const struct device_tamper *t
     enum rc rc = table_set_apply(d->records, t->ops, t->len, &changes, NULL, err);
 
     if (rc == RC_OK) {
-        rc = fib_apply(d->fib, &changes, &refused);
+        rc = fib_apply(d->fib, d->records, &changes, &refused);
         table_set_undo(d->records, &changes);
     }
     fib_exceptions_fini(&refused);

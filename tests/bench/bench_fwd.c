@@ -159,7 +159,7 @@ static void apply(struct bench *b, struct batch_writer *w)
                                          &total, &err) != RC_OK) {
         fail(&err);
     }
-    if (fib_apply(b->fib, &changes, &refused) != RC_OK) {
+    if (fib_apply(b->fib, b->records, &changes, &refused) != RC_OK) {
         fprintf(stderr, "bench_fwd: %u entries refused\n", refused.count);
         exit(1);
     }

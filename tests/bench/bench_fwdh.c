@@ -294,7 +294,7 @@ static void apply(struct bench *b, struct batch_writer *w)
     if (!batch ||
         table_set_apply(b->records, batch->data, batch->len, &changes, &total, &err) !=
             RC_OK ||
-        fib_apply(b->fib, &changes, &none) != RC_OK ||
+        fib_apply(b->fib, b->records, &changes, &none) != RC_OK ||
         xgwh_apply(b->xgwh, batch->data, batch->len, sink_of(b, &sink), &refused, &cost,
                    &err) != RC_OK) {
         die(err.msg[0] ? err.msg : "a batch was refused");

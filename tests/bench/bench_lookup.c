@@ -11,16 +11,19 @@
  * the runs counts.
  *
  * Packets: VXLAN over IPv4 with 64 bytes of inner frame, 4 M distinct ones, to
- * destinations drawn uniformly over the VM-NC entries that a `local` route leads to, so
- * that both lookups hit.  They lie in BUFFERS buffers in turn, as a NIC's ring has.
+ * destinations drawn uniformly over the VM-NC entries that a `local` route leads to.
+ * These are marked as such (agent/fwd/fib_mark.c), so that one lookup answers; the
+ * *routed* ones beside them are drawn over the entries that a tunnel leads past, so
+ * that VM-NC, VNI and route are all looked at, and the packet leaves the VPC: inner TTL
+ * and checksum change.  They lie in BUFFERS buffers in turn, as a NIC's ring has.
  *
  * Cycles: CPU time of the thread x TSC Hz / packets.  Prints cycles_bare, and for each
  * size cycles_SIZE and delta_SIZE = cycles_SIZE - cycles_bare (1k: 1,000 routes and as
- * many VM-NC entries; 2m: a million each), and turn_SIZE, the difference of the median
- * turns by the TSC in the best run of each (a guest's CPU time holds what its host took
- * away and how fast it clocked; this holds the least of it: to compare programs); and
- * gateway_bytes_per_entry: what the process grew by while 2 M entries went through
- * device_write(), / 2 M; and what one read-back of them takes
+ * many VM-NC entries; 2m: a million each; 2m_routed: those by tunnels), and turn_SIZE,
+ * the difference of the median turns by the TSC in the best run of each (a guest's CPU
+ * time holds what its host took away and how fast it clocked; this holds the least of
+ * it: to compare programs); and gateway_bytes_per_entry: what the process grew by while
+ * 2 M entries went through device_write(), / 2 M; and what one read-back of them takes
  * (readback_*), in turns as the control thread takes them.
  */
 #include <getopt.h>
@@ -57,16 +60,22 @@ struct target {
     uint8_t zero;
 };
 
+/* Packets to one kind of destination. */
+struct load {
+    struct target *targets; /* null: not measured */
+    double cycles[RUNS_MAX];
+    double turn[RUNS_MAX];
+};
+
 struct size {
     const char *name;
     uint32_t routes;
     struct device device;
-    struct target *targets;
+    struct load local;
+    struct load routed;
     struct worker *worker;
     struct fib_reader *reader;
     struct flow_sample sample;
-    double cycles[RUNS_MAX];
-    double turn[RUNS_MAX];
 };
 
 struct bench {
@@ -314,9 +323,12 @@ static void set_target(struct bench *b, struct target *t, const struct vm *vm)
     }
 }
 
-/* Keeps the VMs that their own VNI's `local` route leads to. */
-static uint32_t keep_local(const struct fib *f, struct vm *vms, uint32_t count)
+/* Those of the VMs that their own VNI's route leads to (FIB_LOCAL), or that a tunnel
+ * over IPv4 leads past (FIB_TUNNEL); to be freed. */
+static struct vm *those_of_kind(const struct fib *f, const struct vm *vms,
+                                uint32_t count, enum fib_kind kind, uint32_t *ret_count)
 {
+    struct vm *of_kind = allocate((size_t)count * sizeof(*of_kind));
     struct fib_query q;
     uint32_t kept = 0;
 
@@ -326,11 +338,29 @@ static uint32_t keep_local(const struct fib *f, struct vm *vms, uint32_t count)
         q.family = vms[i].address.family;
         memcpy(q.dst, vms[i].address.b, ip_size(&vms[i].address));
         fib_resolve_burst(f, &q, 1);
-        if (q.kind == FIB_LOCAL && !q.vni_changed) {
-            vms[kept++] = vms[i];
+        if (q.kind == kind && q.addr_family == IP_V4 &&
+            (kind != FIB_LOCAL || !q.vni_changed)) {
+            of_kind[kept++] = vms[i];
         }
     }
-    return kept;
+    *ret_count = kept;
+    return of_kind;
+}
+
+static void draw_targets(struct bench *b, struct load *load, const struct fib *f,
+                         const struct vm *vms, uint32_t count, enum fib_kind kind)
+{
+    struct vm *from = those_of_kind(f, vms, count, kind, &count);
+    uint64_t random = 7;
+
+    if (count == 0) {
+        fail("no destinations of a kind", NULL);
+    }
+    load->targets = allocate((size_t)PACKETS * sizeof(*load->targets));
+    for (uint32_t i = 0; i < PACKETS; i++) {
+        set_target(b, &load->targets[i], &from[gen_random(&random) % count]);
+    }
+    free(from);
 }
 
 static inline void make_packet(const struct bench *b, struct rte_mbuf *m,
@@ -529,7 +559,6 @@ static void start_size(struct bench *b, struct size *s)
     struct device_write ready = { .term = 1, .revision = 2, .ready = true };
     struct refusals none = { 0 };
     struct err err = { 0 };
-    uint64_t random = 7;
     uint32_t count;
     double before;
 
@@ -540,7 +569,6 @@ static void start_size(struct bench *b, struct size *s)
         device_init(&s->device, DEVICE_X86, NULL, 1, &err) != RC_OK) {
         fail(s->name, &err);
     }
-    s->targets = allocate((size_t)PACKETS * sizeof(*s->targets));
     configure(&s->device);
     before = resident();
     count = load(&s->device, g, vms);
@@ -549,9 +577,9 @@ static void start_size(struct bench *b, struct size *s)
                (resident() - before) / (2.0 * s->routes));
         read_back(&s->device);
     }
-    count = keep_local(s->device.fib, vms, count);
-    for (uint32_t i = 0; i < PACKETS; i++) {
-        set_target(b, &s->targets[i], &vms[gen_random(&random) % count]);
+    draw_targets(b, &s->local, s->device.fib, vms, count, FIB_LOCAL);
+    if (s->routes >= 1000000) {
+        draw_targets(b, &s->routed, s->device.fib, vms, count, FIB_TUNNEL);
     }
     if (device_write(&s->device, &ready, &none, &err) != RC_OK) {
         fail("ready", &err);
@@ -559,6 +587,29 @@ static void start_size(struct bench *b, struct size *s)
     free(vms);
     gen_free(g);
     start_worker(b, s);
+}
+
+static void run_load(struct bench *b, struct worker *w, struct load *load, unsigned r)
+{
+    if (load->targets) {
+        load->cycles[r] = run(b, w, load->targets, &load->turn[r]);
+    }
+}
+
+static void print_load(struct bench *b, const char *size, const char *kind,
+                       struct load *load)
+{
+    double bare = median(b->bare, b->runs);
+    double cycles;
+
+    if (!load->targets) {
+        return;
+    }
+    cycles = median(load->cycles, b->runs);
+    printf("cycles_%s%s %.1f cycles\n", size, kind, cycles);
+    printf("delta_%s%s %.1f cycles\n", size, kind, cycles - bare);
+    printf("turn_%s%s %.1f cycles\n", size, kind,
+           lowest(load->turn, b->runs) - lowest(b->bare_turn, b->runs));
 }
 
 int main(int argc, char **argv)
@@ -573,8 +624,6 @@ int main(int argc, char **argv)
     static struct bench b = { .runs = 5 };
     struct size *last = sizes;
     const char *only = NULL;
-    double bare;
-    double bare_turn;
     int option;
 
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -607,26 +656,16 @@ int main(int argc, char **argv)
         }
     }
     for (unsigned r = 0; r < b.runs; r++) {
-        b.bare[r] = run(&b, NULL, last->targets, &b.bare_turn[r]);
+        b.bare[r] = run(&b, NULL, last->local.targets, &b.bare_turn[r]);
         for (unsigned i = 0; i < RTE_DIM(sizes); i++) {
-            if (sizes[i].worker) {
-                sizes[i].cycles[r] =
-                    run(&b, sizes[i].worker, sizes[i].targets, &sizes[i].turn[r]);
-            }
+            run_load(&b, sizes[i].worker, &sizes[i].local, r);
+            run_load(&b, sizes[i].worker, &sizes[i].routed, r);
         }
     }
-    bare = median(b.bare, b.runs);
-    bare_turn = lowest(b.bare_turn, b.runs);
-    printf("cycles_bare %.1f cycles\n", bare);
+    printf("cycles_bare %.1f cycles\n", median(b.bare, b.runs));
     for (unsigned i = 0; i < RTE_DIM(sizes); i++) {
-        if (sizes[i].worker) {
-            double cycles = median(sizes[i].cycles, b.runs);
-
-            printf("cycles_%s %.1f cycles\n", sizes[i].name, cycles);
-            printf("delta_%s %.1f cycles\n", sizes[i].name, cycles - bare);
-            printf("turn_%s %.1f cycles\n", sizes[i].name,
-                   lowest(sizes[i].turn, b.runs) - bare_turn);
-        }
+        print_load(&b, sizes[i].name, "", &sizes[i].local);
+        print_load(&b, sizes[i].name, "_routed", &sizes[i].routed);
     }
     return 0;
 }

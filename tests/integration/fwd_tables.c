@@ -51,7 +51,7 @@ static enum rc apply(struct fwd_tables *t, const struct blob *batch, struct err 
     enum rc rc =
         table_set_apply(t->records, batch->data, batch->len, &changes, &total, err);
 
-    if (rc == RC_OK && fib_apply(t->fib, &changes, &refused) != RC_OK) {
+    if (rc == RC_OK && fib_apply(t->fib, t->records, &changes, &refused) != RC_OK) {
         rc = err_set(err, RC_FULL, "%u entries cannot be placed", refused.count);
     }
     fib_exceptions_fini(&refused);

@@ -103,6 +103,16 @@ static void wrong(struct readers *all)
     atomic_fetch_add(&all->wrong, 1);
 }
 
+/* 32 queries, one way or the other. */
+static void resolve(struct readers *all, uint64_t *seed, struct fib_query q[32])
+{
+    if (random_below(seed, 2)) {
+        fib_resolve_burst(all->fib, q, 32);
+    } else {
+        resolve_by_batch(all->fib, q, 32, NULL);
+    }
+}
+
 /* ---- VM-NC: permanent entries among churning ones ---- */
 
 enum { PERMANENT = 600, CHURN = 4000, VM_VNI = 42 };
@@ -156,7 +166,7 @@ static void ask_permanent(struct readers *all, uint64_t *seed)
         ip = vm_address(n[i]);
         q[i] = query_of(VM_VNI, &ip);
     }
-    fib_resolve_burst(all->fib, q, 32);
+    resolve(all, seed, q);
     for (unsigned i = 0; i < 32; i++) {
         uint32_t mark;
 
@@ -236,7 +246,7 @@ static void ask_routes(struct readers *all, uint64_t *seed)
         ip.b[3] = (uint8_t)(ip.family == IP_V4 ? random_below(seed, 256) : ip.b[3]);
         q[i] = query_of(ROUTE_VNI, &ip);
     }
-    fib_resolve_burst(all->fib, q, 32);
+    resolve(all, seed, q);
     for (unsigned i = 0; i < 32; i++) {
         uint32_t first = i % 4 == 0 || i % 4 == 2 ? 1000 : 2000;
 
@@ -306,7 +316,7 @@ static void ask_moving(struct readers *all, uint64_t *seed)
 
         q[i] = query_of(1 + random_below(seed, 2), &ip);
     }
-    fib_resolve_burst(all->fib, q, 32);
+    resolve(all, seed, q);
     for (unsigned i = 0; i < 32; i++) {
         if (q[i].kind != FIB_LOCAL && q[i].kind != FIB_TUNNEL) {
             wrong(all);

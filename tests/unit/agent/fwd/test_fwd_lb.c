@@ -54,7 +54,7 @@ static void apply(struct rig *r, enum entry_op op, uint32_t vni, const char *clu
     ops = batch_writer_finish(&w);
     ck_assert_int_eq(
         table_set_apply(r->records, ops->data, ops->len, &changes, NULL, NULL), RC_OK);
-    ck_assert_int_eq(fib_apply(r->fib, &changes, NULL), RC_OK);
+    ck_assert_int_eq(fib_apply(r->fib, r->records, &changes, NULL), RC_OK);
     change_list_fini(&changes);
     blob_unref(ops);
     batch_writer_fini(&w);
