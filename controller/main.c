@@ -11,6 +11,7 @@
 #include "proto/rpc/program.h"
 #include "proto/rpc/rpc_health.h"
 
+#include <malloc.h>
 #include <stdio.h>
 
 struct controller {
@@ -195,6 +196,10 @@ int main(int argc, char **argv)
         return code;
     }
     log_set_level((enum log_level)c.options.log_level);
+    /* Else glibc keeps what is freed in small pieces until a large one is asked for,
+     * and puts millions of them together at once: up to 100 ms in a step of the core.
+     */
+    mallopt(M_MXFAST, 0);
     c.argc = argc;
     c.argv = argv;
     if (start(&c, &err) == RC_OK) {

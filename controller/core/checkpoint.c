@@ -390,7 +390,7 @@ static void end_slice(struct core *c)
             rows_unref(slot_rows(slot));
         }
         slot->p = NULL;
-        units_spend(&c->units, 3);
+        units_spend(&c->units, 8);
     }
 }
 

@@ -281,8 +281,9 @@ void core_store_event(struct core *c, const struct store_event *ev)
 static void work(struct core *c)
 {
     static bool (*const slices[])(struct core *) = {
-        jobs_work,       queue_work,    sessions_pump, checkpoint_work, suggest_work,
-        operations_work, steering_work, waits_work,    audits_work,
+        jobs_work,       queue_work,   sessions_configure, sessions_pump,
+        checkpoint_work, suggest_work, operations_work,    steering_work,
+        waits_work,      audits_work,
     };
     enum { SLICES = sizeof(slices) / sizeof(slices[0]) };
 
@@ -390,7 +391,9 @@ void core_step(struct core *c, uint64_t now_ms, uint64_t unix_ms,
 
 bool core_has_work(const struct core *c)
 {
-    return queue_has_work(c) || (c->phase == PHASE_SERVING && sessions_have_work(c)) ||
+    return queue_has_work(c) ||
+           (c->phase == PHASE_SERVING &&
+            (sessions_have_work(c) || c->must_configure)) ||
            checkpoint_has_work(c) || jobs_have_work(c) || suggest_has_work(c) ||
            operations_have_work(c) || steering_has_work(c) || waits_have_work(c);
 }

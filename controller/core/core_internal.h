@@ -673,6 +673,8 @@ void resident_vms_begin(const struct core *c, uint32_t vni, struct making *m);
 /* The same from `have`, which was right before the change, if the rules stayed. */
 struct rows *resident_vms_changed(const struct core *c, struct rows *have,
                                   const struct table_change *ch);
+/* Little enough changed, or is there, to be compared at once. */
+bool resident_is_small(const struct table_change *ch);
 /* False: so much would have to be looked at that it is to be made from scratch. */
 bool resident_routes_changed(const struct core *c, const struct group *g,
                              struct rows *have, const struct table_change *ch,
@@ -832,6 +834,7 @@ struct session {
     struct sync *sync;
     struct blob *config;
     uint32_t telemetry_ms; /* as it was told */
+    bool must_configure;   /* objects changed since its configuration was looked at */
     uint64_t hello_id;
     uint64_t hello_revision; /* of the group then */
     uint64_t opened_ms;
@@ -865,6 +868,8 @@ void sessions_liveness(struct core *c, const char *device_id, bool is_silent);
 void sessions_change(struct core *c, struct group *g, uint64_t revision,
                      struct blob *ops);
 void sessions_objects_changed(struct core *c);
+/* One slice of what that means to sessions; false: nothing. */
+bool sessions_configure(struct core *c);
 void sessions_members_changed(struct core *c); /* of load balancers */
 bool sessions_pump(struct core *c);            /* one slice; false: nothing to send */
 bool sessions_have_work(const struct core *c);
@@ -1008,6 +1013,7 @@ struct core {
     struct session *sessions;
     struct session *pump_next;
     bool pump_is_idle;
+    bool must_configure; /* some session */
     struct wait *waits;
     struct run *runs; /* one for each running operation */
     bool operations_are_idle;

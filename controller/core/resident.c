@@ -139,6 +139,7 @@ void resident_routes_begin(const struct core *c, uint32_t vni, const struct grou
  * (some 2 ms), the walk over all routes is made, in slices. */
 #define FEW_ROUTES 256
 #define FEW_FINDS  20000u
+#define SMALL_ROWS 8192u /* of a VNI: whatever changes, little is to be compared */
 
 struct few {
     struct row before[FEW_ROUTES]; /* null key: it was not there */
@@ -234,6 +235,14 @@ static void few_look(struct few *f, const struct table_change *ch, uint32_t i)
         is_answered_above(f, ch->after, key, true)) {
         put_covered(f, ch->after, key);
     }
+}
+
+bool resident_is_small(const struct table_change *ch)
+{
+    const struct rows_change *n = &ch->counts;
+
+    return n->added + n->changed + n->deleted <= FEW_ROUTES ||
+           rows_count(ch->before) + rows_count(ch->after) <= SMALL_ROWS;
 }
 
 bool resident_routes_changed(const struct core *c, const struct group *g,

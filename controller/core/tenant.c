@@ -137,6 +137,9 @@ static bool h_routes(struct core *c, struct projecting *p,
 {
     struct rows *have = table_set_rows(p->group->desired, p->vni, TABLE_VXLAN_ROUTE);
 
+    if (ch && !resident_is_small(ch)) {
+        ch = NULL;
+    }
     if (ch && have == ch->before && resident_is_plain(c, p->group, ch)) {
         *ret = rows_ref(ch->after);
         return true;

@@ -269,37 +269,17 @@ static enum rc check_tenant(struct core *c, struct pending *p,
                      sources_count(sources), sources_next(sources, VNI_MIN));
 }
 
-struct peer_check {
-    struct core *c;
-    uint32_t missing; /* the peer that is no tenant; 0: none */
-    struct row row;
-};
-
-static void peer_visit(void *ctx, const struct row *before, const struct row *after)
+static enum rc check_peer(struct core *c, struct pending *p, uint32_t vni,
+                          const struct row *after)
 {
-    struct peer_check *check = ctx;
     uint32_t peer = row_peer(after);
 
-    (void)before;
-    if (peer && !check->missing && !table_set_rows(check->c->tip, peer, TABLE_TENANT)) {
-        check->missing = peer;
-        check->row = *after;
-    }
-}
-
-static enum rc check_peers(struct core *c, struct pending *p,
-                           const struct table_change *ch)
-{
-    struct peer_check peers = { .c = c };
-
-    rows_compare_walk(ch->before, ch->after, TABLE_VXLAN_ROUTE, peer_visit, &peers);
-    if (!peers.missing) {
+    if (!peer || table_set_rows(c->tip, peer, TABLE_TENANT)) {
         return RC_OK;
     }
-    p->reply.bad_index =
-        find_index(p->ops, BATCH_PUT, ch->vni, TABLE_VXLAN_ROUTE, &peers.row);
+    p->reply.bad_index = find_index(p->ops, BATCH_PUT, vni, TABLE_VXLAN_ROUTE, after);
     return err_field(&p->reply.err, RC_INVALID, "peer_vni", "peer_unknown",
-                     "vni %u: peer vni %u is no tenant", ch->vni, peers.missing);
+                     "vni %u: peer vni %u is no tenant", vni, peer);
 }
 
 static enum rc check_chain(struct core *c, struct pending *p, uint32_t vni,
@@ -336,19 +316,17 @@ static bool check_routes(struct core *c, struct pending *p,
         return true;
     }
     if (!at->is_comparing) {
-        units_spend(&c->units, ch->counts.added + ch->counts.changed);
-        if (check_peers(c, p, ch)) {
-            return true;
-        }
         rows_compare_begin(&at->compare, ch->before, ch->after, TABLE_VXLAN_ROUTE);
         at->is_comparing = true;
     }
     while (rows_compare_next(&at->compare, &c->units, &b, &a)) {
         uint32_t work = at->chain_work;
 
-        if (check_chain(c, p, ch->vni, b.key ? &b : NULL, a.key ? &a : NULL)) {
+        if (check_peer(c, p, ch->vni, a.key ? &a : NULL) ||
+            check_chain(c, p, ch->vni, b.key ? &b : NULL, a.key ? &a : NULL)) {
             return true;
         }
+        units_spend(&c->units, 1);
         units_spend(&c->units, (work - at->chain_work) / 4);
     }
     at->is_comparing = !at->compare.is_over;

@@ -138,7 +138,7 @@ static bool is_over(struct core *c, const struct wait *w)
             misses = group_misses(c, c->groups[i], w, &reply) || misses;
         }
     }
-    units_spend(&c->units, 1 + (c->device_count + c->group_count) / 4);
+    units_spend(&c->units, 1 + c->device_count + c->group_count);
     if (misses && !refused && c->now_ms < w->deadline_ms) {
         return false;
     }

@@ -10,9 +10,14 @@
 #include "tests/unit/controller/core/heavy.h"
 
 #include <getopt.h>
+#include <malloc.h>
 #include <time.h>
 
-static struct heavy_size size = { .rows = 240000, .vnis = 100000, .nodes = 1000 };
+static struct heavy_size size = { .rows = 240000,
+                                  .vnis = 100000,
+                                  .nodes = 1000,
+                                  .waits = 2000,
+                                  .batch = BATCH_MAX_ENTRIES };
 
 struct clocked {
     double start_ms;
@@ -120,5 +125,6 @@ int main(int argc, char **argv)
             return 2;
         }
     }
+    mallopt(M_MXFAST, 0); /* as controller/main.c */
     return run();
 }

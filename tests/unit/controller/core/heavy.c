@@ -8,7 +8,6 @@
 #define MOVER  13u      /* one that XGW-H has room for twice */
 #define SMALL  1000u    /* the first of the small ones */
 #define PLACED 8000000u /* the first of those that are placed */
-#define BATCH  ((uint32_t)BATCH_MAX_ENTRIES)
 
 /* Each XGW-H stands before the x86 cluster in front of it. */
 static const char *const clusters[] = {
@@ -306,7 +305,8 @@ static void flush(struct heavy *h)
 static void add(struct heavy *h, enum entry_op op, const struct entry *e)
 {
     batch_add_entry(&h->writer, op, e);
-    if (h->writer.entry_count == BATCH || batch_writer_bytes(&h->writer) > 1000000) {
+    if (h->writer.entry_count == h->size.batch ||
+        batch_writer_bytes(&h->writer) > 1000000) {
         flush(h);
     }
 }
@@ -663,7 +663,7 @@ static void many_waits(struct heavy *h)
     struct command cmd = { .kind = COMMAND_WAIT };
     struct core_in in = { .kind = CORE_COMMAND, .command = &cmd };
 
-    for (uint32_t i = 0; i < 2000; i++) {
+    for (uint32_t i = 0; i < h->size.waits; i++) {
         cmd.token = ++h->rig->next_token;
         cmd.wait.revision = core_revision(h->rig->core) + 1;
         cmd.wait.deadline_ms = h->rig->now_ms + 1000;
@@ -682,7 +682,7 @@ static void store_refuses(struct heavy *h)
     uint32_t at = 0;
 
     for (uint32_t n = 0; n < 20; n++) {
-        for (uint32_t i = 0; i < BATCH; i++, at++) {
+        for (uint32_t i = 0; i < h->size.batch; i++, at++) {
             struct entry v = vm(h->vnis[at % h->size.vnis], 60 + n);
 
             batch_add_entry(&h->writer, ENTRY_PUT, &v);
@@ -765,6 +765,7 @@ struct heavy *heavy_new(struct heavy_size size, const struct rig_watch *watch)
 
     core_config_default(&config);
     config.vni_quarantine_ms = 60000;
+    config.step_units = size.step_units ? size.step_units : config.step_units;
     h->size = size;
     h->seed = 1;
     h->vnis = calloc(size.vnis, sizeof(*h->vnis));

@@ -12,6 +12,9 @@ struct heavy_size {
     uint32_t rows; /* routes of the large tenant, and VM-NC entries */
     uint32_t vnis; /* small tenants */
     uint32_t nodes;
+    uint32_t waits;
+    uint32_t batch;      /* entries, up to BATCH_MAX_ENTRIES */
+    uint32_t step_units; /* 0: the core's default */
 };
 
 struct heavy;
