@@ -391,45 +391,43 @@ void sessions_members_changed(struct core *c)
 
 #define CONFIGURE_UNITS 64u /* a configuration is made and compared */
 
-/* A new configuration, or another group. */
-static void follow_objects(struct core *c, struct session *s)
-{
-    const struct node *node =
-        s->device ? objects_node(&c->objects, s->device_id) : NULL;
-
-    s->must_configure = false;
-    if (!node) {
-        return;
-    }
-    if (strcmp(node->cluster, s->group->name) != 0) {
-        session_end(c, s, RC_CONFLICT, "its node belongs to another cluster now");
-    } else if (node->kind != s->device_kind) {
-        session_end(c, s, RC_CONFLICT, "its node is of another kind now");
-    } else {
-        reconfigure(c, s, node);
-    }
-}
-
-/* Region, clusters or nodes changed. */
+/* Region, clusters or nodes changed: who belongs to another group goes at once, new
+ * configurations follow. */
 void sessions_objects_changed(struct core *c)
 {
-    for (struct session *s = c->sessions; s; s = s->next) {
-        s->must_configure = true;
+    struct session *next;
+
+    for (struct session *s = c->sessions; s; s = next) {
+        const struct node *node =
+            s->device ? objects_node(&c->objects, s->device_id) : NULL;
+
+        next = s->next;
+        if (!node) {
+            continue;
+        }
+        if (strcmp(node->cluster, s->group->name) != 0) {
+            session_end(c, s, RC_CONFLICT, "its node belongs to another cluster now");
+        } else if (node->kind != s->device_kind) {
+            session_end(c, s, RC_CONFLICT, "its node is of another kind now");
+        } else {
+            s->must_configure = true;
+            c->must_configure = true;
+        }
     }
-    c->must_configure = c->sessions != NULL;
 }
 
 bool sessions_configure(struct core *c)
 {
-    struct session *next;
-
     if (!c->must_configure) {
         return false;
     }
-    for (struct session *s = c->sessions; s && c->units > 0; s = next) {
-        next = s->next;
-        if (s->must_configure) {
-            follow_objects(c, s);
+    for (struct session *s = c->sessions; s && c->units > 0; s = s->next) {
+        const struct node *node =
+            s->must_configure ? objects_node(&c->objects, s->device_id) : NULL;
+
+        s->must_configure = false;
+        if (node) {
+            reconfigure(c, s, node);
             units_spend(&c->units, CONFIGURE_UNITS);
         }
     }
