@@ -130,13 +130,15 @@ static void tell_row(const struct device *d, struct device_reading *r,
         r->expected += table == TABLE_VM_NC || table == TABLE_VNI_CLUSTER;
         return;
     }
-    r->is_odd = true;
+    /* Of a row that has a slot of its own the counts tell whether there is another. */
+    r->is_odd = r->is_odd || table == TABLE_VXLAN_ROUTE || table == TABLE_VNI;
     if (table != TABLE_VXLAN_ROUTE &&
         fib_get(d->fib, table, r->at_vni, row.key, row.key_len, &value) == RC_OK &&
         !buf_failed(&value)) {
         row.value = value.data;
         row.value_len = (uint8_t)value.len;
         tell_unsound(to, table, r->at_vni, &row);
+        r->expected += table != TABLE_VNI;
     }
     buf_fini(&value);
 }
