@@ -463,7 +463,8 @@ const struct core_reply *shell_command(struct growth *g, struct command *cmd)
     return &g->reply;
 }
 
-static bool is_settled(const struct growth *g)
+/* Null: all is settled; else what is not. */
+static const char *unsettled(const struct growth *g)
 {
     const struct operation *o;
     struct node_status status;
@@ -471,15 +472,32 @@ static bool is_settled(const struct growth *g)
     for (unsigned i = 0; i < g->node_count; i++) {
         if (core_node_status(g->core, g->nodes[i].name, &status) || !status.in_sync ||
             !status.has_session || status.state != NODE_ONLINE) {
-            return false;
+            return g->nodes[i].name;
         }
     }
     for (uint32_t i = 0; (o = core_operation_at(g->core, i)); i++) {
         if (o->state == OPERATION_RUNNING) {
-            return false;
+            return o->id;
         }
     }
-    return core_is_projected(g->core);
+    return core_is_projected(g->core) ? NULL : "the groups";
+}
+
+static void tell_unsettled(struct growth *g)
+{
+    const char *who = unsettled(g);
+    struct node_status st = { 0 };
+
+    if (who) {
+        core_node_status(g->core, who, &st);
+        growth_fail(
+            g,
+            "not settled within half an hour: %s (session %d, state %d, applied "
+            "%llu of %llu, exceptions %u); waits: %s",
+            who, st.has_session, st.state, (unsigned long long)st.applied,
+            (unsigned long long)st.desired, st.exception_count,
+            core_operation_waits(g->core, who));
+    }
 }
 
 void shell_settle(struct growth *g)
@@ -487,9 +505,9 @@ void shell_settle(struct growth *g)
     uint64_t end_ms = g->now_ms + SETTLE_MS;
     uint64_t least_ms = g->now_ms + 25000; /* telemetry is told and looked at */
 
-    while (!g->failure[0] && (g->now_ms < least_ms || !is_settled(g))) {
+    while (!g->failure[0] && (g->now_ms < least_ms || unsettled(g))) {
         if (g->now_ms >= end_ms) {
-            growth_fail(g, "not settled within half an hour");
+            tell_unsettled(g);
         }
         step(g, least_ms > g->now_ms ? least_ms : end_ms);
     }
