@@ -8,8 +8,8 @@
  *   rest_command.c  commands, waits, merge patches
  *   rest_json.c     objects as JSON; rest_batch.c: entries as JSON
  *   rest_festivals.c, rest_health.c, rest_objects.c, rest_operations.c, rest_policy.c,
- * rest_suggest.c, rest_tenants.c, rest_status.c: handlers rest_routes.c   the table of
- * the API
+ * rest_steering.c, rest_suggest.c, rest_tenants.c, rest_status.c: handlers
+ * rest_routes.c the table of the API
  */
 #pragma once
 
@@ -205,6 +205,7 @@ json_t *rest_region_json(const struct region *r);
 json_t *rest_cluster_json(const struct cluster *c);
 json_t *rest_node_json(const struct node *n);
 json_t *rest_ip_json(const struct ip *ip); /* null for no address */
+json_t *rest_time_json(uint64_t unix_ms);  /* RFC 3339, UTC */
 /* What is on a cluster, resource by resource (rest_place.c). */
 json_t *rest_cluster_use(const struct core *core, const char *cluster);
 
@@ -287,6 +288,13 @@ void rest_get_festival(struct rest_request *r);
 void rest_put_festival(struct rest_request *r);
 void rest_patch_festival(struct rest_request *r);
 void rest_delete_festival(struct rest_request *r);
+void rest_list_consumers(struct rest_request *r);
+void rest_get_consumer(struct rest_request *r);
+void rest_put_consumer(struct rest_request *r);
+void rest_delete_consumer(struct rest_request *r);
+void rest_ack_steering(struct rest_request *r);
+void rest_list_steering(struct rest_request *r);
+void rest_get_steering(struct rest_request *r);
 void rest_post_entries(struct rest_request *r);
 void rest_move_tenant(struct rest_request *r);
 void rest_begin_audit(struct rest_request *r);
@@ -297,6 +305,7 @@ void rest_add_observed(const struct rest_request *r, json_t *status, const char 
 void rest_list_operations(struct rest_request *r);
 void rest_get_operation(struct rest_request *r);
 void rest_cancel_operation(struct rest_request *r);
+void rest_proceed_operation(struct rest_request *r);
 void rest_get_status(struct rest_request *r);
 void rest_get_trace(struct rest_request *r);
 void rest_get_metrics(struct rest_request *r);

@@ -12,8 +12,7 @@ static const struct core *core_of(const struct rest_request *r)
     return shell_core(r->rest->config.shell);
 }
 
-/* RFC 3339, UTC. */
-static json_t *time_json(uint64_t unix_ms)
+json_t *rest_time_json(uint64_t unix_ms)
 {
     time_t seconds = (time_t)(unix_ms / MS);
     struct tm tm;
@@ -29,6 +28,20 @@ static json_t *home_json(const struct home *h)
     return json_pack("{s:s, s:s*}", "cluster", h->x86, "h_home", h->h[0] ? h->h : NULL);
 }
 
+/* Consumers of steering that it waits for, by name. */
+static json_t *awaits_json(const struct core *core, const struct operation *o)
+{
+    const struct consumer *x;
+    json_t *names = json_array();
+
+    for (uint32_t i = 0; (x = core_consumer_at(core, i)) != NULL; i++) {
+        if (core_operation_awaits(core, o, x)) {
+            json_array_append_new(names, json_string(x->name));
+        }
+    }
+    return names;
+}
+
 static json_t *operation_json(const struct core *core, const struct operation *o)
 {
     const char *waits = core_operation_waits(core, o->id);
@@ -37,8 +50,8 @@ static json_t *operation_json(const struct core *core, const struct operation *o
         o->id, "kind", operation_kind_name(o->kind), "state",
         operation_state_name(o->state), "step", operation_step_name(o), "step_number",
         (int)o->step, "step_count", (int)operation_step_count(o), "cancelled",
-        (int)o->is_cancelled, "who", o->who, "created", time_json(o->created_ms),
-        "changed", time_json(o->changed_ms), "vni", (int)o->move.vni, "from",
+        (int)o->is_cancelled, "who", o->who, "created", rest_time_json(o->created_ms),
+        "changed", rest_time_json(o->changed_ms), "vni", (int)o->move.vni, "from",
         home_json(&o->move.from), "to", home_json(&o->move.to), "drain_ms",
         (json_int_t)o->move.drain_ms);
 
@@ -47,6 +60,15 @@ static json_t *operation_json(const struct core *core, const struct operation *o
     }
     if (json && o->state == OPERATION_RUNNING && waits[0]) {
         json_object_set_new(json, "waits_for", json_string(waits));
+    }
+    if (json && o->state == OPERATION_RUNNING) {
+        json_object_set_new(json, "awaits_consumers", awaits_json(core, o));
+    }
+    if (json && o->move.waived_by[0]) {
+        json_object_set_new(json, "without_consumers",
+                            json_pack("{s:o, s:o}", "who",
+                                      rest_text_json(o->move.waived_by), "reason",
+                                      rest_text_json(o->move.waived_why)));
     }
     return json;
 }
@@ -201,7 +223,7 @@ void rest_get_operation(struct rest_request *r)
 
 /* ---- ending ---- */
 
-static void on_cancelled(void *arg, const struct core_reply *reply)
+static void on_changed(void *arg, const struct core_reply *reply)
 {
     struct rest_request *r = arg;
 
@@ -222,5 +244,59 @@ void rest_cancel_operation(struct rest_request *r)
         return;
     }
     memcpy(command.name, r->params[0], strlen(r->params[0]));
-    begin(r, &command, on_cancelled);
+    begin(r, &command, on_changed);
+}
+
+/* ---- going on without those who do not answer ---- */
+
+static enum rc read_proceed(json_t *body, struct command *command, struct err *err)
+{
+    json_t *without = json_object_get(body, "without_consumers");
+    json_t *reason = json_object_get(body, "reason");
+    const char *key;
+    json_t *value;
+
+    json_object_foreach(body, key, value)
+    {
+        if (value != without && value != reason) {
+            return err_field(err, RC_INVALID, key, "unknown_field", "%s: no such field",
+                             key);
+        }
+    }
+    if (!json_is_true(without)) {
+        return err_field(err, RC_INVALID, "without_consumers", "required",
+                         "without_consumers: true, for that is what it would do");
+    }
+    if (!json_is_string(reason) || json_string_length(reason) == 0) {
+        return err_field(err, RC_INVALID, "reason", "required",
+                         "reason: why it goes on without them");
+    }
+    if (json_string_length(reason) > OPERATION_TEXT_MAX) {
+        return err_field(err, RC_INVALID, "reason", "length",
+                         "reason: more than %d bytes", OPERATION_TEXT_MAX);
+    }
+    memcpy(command->proceed.why, json_string_value(reason), json_string_length(reason));
+    return RC_OK;
+}
+
+void rest_proceed_operation(struct rest_request *r)
+{
+    struct command command = { .kind = COMMAND_PROCEED };
+    struct err err = { 0 };
+    json_t *body;
+
+    if (strlen(r->params[0]) > OPERATION_ID_MAX) {
+        rest_refuse(r, 404, "not_found", "unknown_operation", "no such operation");
+        return;
+    }
+    body = rest_body(r);
+    if (!body) {
+        return;
+    }
+    if (rest_command_init(r, &command, &err) || read_proceed(body, &command, &err)) {
+        rest_problem(r, &err);
+        return;
+    }
+    memcpy(command.proceed.id, r->params[0], strlen(r->params[0]));
+    begin(r, &command, on_changed);
 }

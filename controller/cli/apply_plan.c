@@ -323,7 +323,7 @@ static enum rc check_document(const struct planner *p, json_t *document,
             snprintf(at, sizeof(at), "%s.%s", path, key);
             return fail(p, at, key, "unknown_field",
                         "not region, policy, clusters, nodes, tenants, routes, "
-                        "vms, acl, meter, levels or festivals");
+                        "vms, acl, meter, levels, festivals or consumers");
         }
     }
     return RC_OK;

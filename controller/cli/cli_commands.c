@@ -3,15 +3,18 @@
 
 #include <stddef.h>
 
-static const char *const kinds[] = { "region",     "policy", "clusters", "nodes",
-                                     "tenants",    "routes", "vms",      "acl",
-                                     "meter",      "levels", "alarms",   "festivals",
-                                     "operations", "audits", NULL };
-static const char *const deletable[] = { "cluster", "node",  "tenant",   "route", "vm",
-                                         "acl",     "meter", "festival", NULL };
+static const char *const kinds[] = { "region",     "policy", "clusters",  "nodes",
+                                     "tenants",    "routes", "vms",       "acl",
+                                     "meter",      "levels", "alarms",    "festivals",
+                                     "operations", "audits", "consumers", "steering",
+                                     NULL };
+static const char *const deletable[] = { "cluster",  "node", "tenant", "route",
+                                         "vm",       "acl",  "meter",  "festival",
+                                         "consumer", NULL };
 static const char *const describable[] = { "region", "policy",    "cluster", "node",
                                            "tenant", "route",     "vm",      "acl",
-                                           "meter",  "operation", "audit",   NULL };
+                                           "meter",  "operation", "audit",   "consumer",
+                                           NULL };
 static const char *const tops[] = {
     "nodes", "ports", "cores", "flows", "tenants", NULL
 };
@@ -79,6 +82,13 @@ static const struct cli_option move_options[] = {
 
 static const struct cli_option policy_suggest_options[] = {
     { "seconds", 0, "N", "Look at the traffic for so long [5]; 0: do not." },
+    { NULL, 0, NULL, NULL },
+};
+
+static const struct cli_option proceed_options[] = {
+    { "without-consumers", 0, NULL,
+      "What steers outside may still send to the source; that may lose packets." },
+    { "reason", 0, "TEXT", "Why; it is recorded with who." },
     { NULL, 0, NULL, NULL },
 };
 
@@ -152,7 +162,7 @@ const struct cli_command cli_commands[] = {
     { "get",
       "region|policy|clusters|nodes|tenants|routes|vms|acl|meter|levels|festivals|"
       "alarms|"
-      "operations|audits [KEY…]",
+      "operations|audits|consumers|steering [KEY…]",
       "Show objects, or one of them.", 1, 3, kinds, get_options,
       "  xgwctl get nodes\n"
       "  xgwctl get tenants 100 -o json\n"
@@ -160,13 +170,14 @@ const struct cli_command cli_commands[] = {
       "  xgwctl get route 100 10.0.0.0/24 -o yaml\n",
       cmd_get },
     { "describe",
-      "region|policy|cluster|node|tenant|route|vm|acl|meter|operation|audit [KEY…]",
+      "region|policy|cluster|node|tenant|route|vm|acl|meter|operation|audit|"
+      "consumer [KEY…]",
       "Show one object with all its fields and what belongs to it.", 1, 3, describable,
       NULL,
       "  xgwctl describe cluster x86-1\n"
       "  xgwctl describe tenant 100\n",
       cmd_describe },
-    { "delete", "cluster|node|tenant|route|vm|acl|meter|festival KEY…",
+    { "delete", "cluster|node|tenant|route|vm|acl|meter|festival|consumer KEY…",
       "Delete an object; one that is not there is no failure.", 2, 3, deletable,
       delete_options,
       "  xgwctl delete vm 100 10.0.0.5\n"
@@ -259,6 +270,14 @@ const struct cli_command cli_commands[] = {
       cmd_audit },
     { "operation cancel", "ID", "Take an operation back, as far as that is safe.", 1, 1,
       NULL, NULL, "  xgwctl operation cancel op-0000000017\n", cmd_operation_cancel },
+    { "operation proceed", "ID --without-consumers --reason TEXT",
+      "Have a move go on without consumers of steering that do not acknowledge.", 1, 1,
+      NULL, proceed_options,
+      "  xgwctl get consumers\n"
+      "  xgwctl operation proceed op-0000000017 --without-consumers --reason \"vsc-1 "
+      "is "
+      "gone\"\n",
+      cmd_operation_proceed },
     { "top", "[nodes|ports|cores|flows|tenants]",
       "Show what nodes, ports and cores do now, or the heaviest flows and tenants.", 0,
       1, tops, top_options,

@@ -37,6 +37,7 @@ static const char *const meter_fields[] = { "vni",        "committed_bps",
 static const char *const festival_fields[] = {
     "name", "starts", "ends", "growth_percent", "levels", "tenants", NULL
 };
+static const char *const consumer_fields[] = { "name", NULL };
 static const char *const levels_fields[] = { "x86", "xgw-h", "lb", NULL };
 
 static const char *const levels_answers[] = { "revision", NULL };
@@ -109,6 +110,20 @@ static const struct cli_column festival_columns[] = {
     { "FITS", "status.outlook.fits" },
     { "TENANTS", "tenants" },
     { NULL, NULL },
+};
+
+static const struct cli_column consumer_columns[] = {
+    { "NAME", "name" },
+    { "ACKNOWLEDGED", "status.acknowledged_revision" },
+    { "LAST SEEN", "status.last_seen" },
+    { "AWAITED S", "status.awaited_seconds" },
+    { "BY", "status.awaited_by" },
+    { NULL, NULL },
+};
+
+static const struct cli_column steering_columns[] = {
+    { "VNI", "vni" },       { "CLUSTER", "cluster" }, { "VIP V4", "vip_v4" },
+    { "VIP V6", "vip_v6" }, { NULL, NULL },
 };
 
 static const struct cli_column alarm_columns[] = {
@@ -285,6 +300,24 @@ const struct cli_kind cli_kinds[CLI_KINDS] = {
       festival_fields,
       object_answers,
       festival_columns,
+      { NULL, NULL } },
+    { "consumer",
+      "consumers",
+      1,
+      0,
+      "[NAME]",
+      consumer_fields,
+      object_answers,
+      consumer_columns,
+      { NULL, NULL } },
+    { "steering",
+      "steering",
+      1,
+      0,
+      "[VNI]",
+      NULL,
+      NULL,
+      steering_columns,
       { NULL, NULL } },
     { "operation",
       "operations",

@@ -11,6 +11,7 @@ enum cli_exit cmd_capacity_plan(struct cli *cli);
 enum cli_exit cmd_completion(struct cli *cli);
 enum cli_exit cmd_audit(struct cli *cli);
 enum cli_exit cmd_operation_cancel(struct cli *cli);
+enum cli_exit cmd_operation_proceed(struct cli *cli);
 enum cli_exit cmd_policy_get(struct cli *cli);
 enum cli_exit cmd_policy_set(struct cli *cli);
 enum cli_exit cmd_policy_suggest(struct cli *cli);

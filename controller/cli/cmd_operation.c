@@ -174,3 +174,33 @@ enum cli_exit cmd_operation_cancel(struct cli *cli)
     json_decref(a.json);
     return CLI_OK;
 }
+
+enum cli_exit cmd_operation_proceed(struct cli *cli)
+{
+    struct err err = { 0 };
+    struct cli_answer a = { 0 };
+    struct buf path = BUF_INIT;
+    json_t *body;
+    enum rc rc;
+
+    if (!cli_option(cli, "without-consumers")) {
+        return cli_usage(cli, "--without-consumers is missing");
+    }
+    if (!cli_option(cli, "reason")) {
+        return cli_usage(cli, "--reason TEXT is missing");
+    }
+    body = json_pack("{s:b, s:s}", "without_consumers", 1, "reason",
+                     cli_option(cli, "reason"));
+    buf_text(&path, "/v1/operations");
+    cli_http_path(&path, cli->args[0]);
+    buf_text(&path, "/proceed");
+    rc = cli_http_call(cli->http, "POST", buf_cstr(&path), body, &a, &err);
+    buf_fini(&path);
+    json_decref(body);
+    if (rc != RC_OK) {
+        return cli_fail(&err);
+    }
+    printf("%s: goes on without consumers\n", cli->args[0]);
+    json_decref(a.json);
+    return CLI_OK;
+}

@@ -209,7 +209,12 @@ void commit_object(struct core *c, uint64_t revision, const struct object_change
         operations_committed(c, ch->operation);
         return;
     case COMMAND_CANCEL:
+    case COMMAND_PROCEED:
+    case COMMAND_PUT_CONSUMER:
         operations_note(c);
+        return;
+    case COMMAND_DELETE_CONSUMER:
+        consumers_gone(c, ch->name);
         return;
     case COMMAND_FORGET:
         return;
@@ -293,6 +298,12 @@ static bool foreign_object(const struct store_kv *kv, struct object_change *ret)
         ret->kind = kv->value ? COMMAND_ACK : COMMAND_FORGET_ACK;
         if (kv->value) {
             return !alarm_ack_unpack(kv->value->data, kv->value->len, &ret->ack, &err);
+        }
+    } else if (strncmp(text, "/o/consumer/", 12) == 0) {
+        ret->kind = kv->value ? COMMAND_PUT_CONSUMER : COMMAND_DELETE_CONSUMER;
+        if (kv->value) {
+            return !consumer_unpack(kv->value->data, kv->value->len, &ret->consumer,
+                                    &err);
         }
     } else if (strncmp(text, "/o/cluster/", 11) == 0) {
         ret->kind = kv->value ? COMMAND_PUT_CLUSTER : COMMAND_DELETE_CLUSTER;

@@ -307,6 +307,8 @@ static void command(struct core *c, const struct command *cmd)
         suggest_add(c, cmd);
     } else if (cmd->kind == COMMAND_AUDIT) {
         audits_ask(c, cmd);
+    } else if (cmd->kind == COMMAND_CONSUMER_ACK) {
+        consumers_ack(c, cmd);
     } else {
         queue_add(c, cmd);
     }

@@ -26,6 +26,7 @@
 #include "controller/placement/placement.h"
 #include "controller/store/store.h"
 #include "proto/model/agent_msg.h"
+#include "proto/model/consumer.h"
 #include "proto/model/festival.h"
 #include "proto/model/object.h"
 
@@ -81,6 +82,10 @@ enum command_kind {
     COMMAND_AUDIT,      /* begin audits; the reply says which; nothing is stored yet */
     COMMAND_ACK,        /* acknowledge the alarm `alarm_id`, also over a restart */
     COMMAND_FORGET_ACK, /* the core's own: an acknowledgement that is spent */
+    COMMAND_PUT_CONSUMER,
+    COMMAND_DELETE_CONSUMER, /* nothing waits for it any more */
+    COMMAND_CONSUMER_ACK,    /* steering of a revision is followed; not stored */
+    COMMAND_PROCEED, /* an operation goes on without consumers that it waits for */
 };
 
 struct command {
@@ -108,6 +113,15 @@ struct command {
         struct node node;
         struct level_settings levels;
         struct festival festival;
+        struct consumer consumer;
+        struct {
+            char name[REGION_NAME_MAX + 1];
+            uint64_t revision;
+        } consumer_ack;
+        struct {
+            char id[OPERATION_ID_MAX + 1];
+            char why[OPERATION_TEXT_MAX + 1];
+        } proceed;
         uint64_t alarm_id;
         struct { /* of one node, a cluster's, a VNI's holders; none of them: all */
             char node[NODE_NAME_MAX + 1];
@@ -315,6 +329,21 @@ const struct level_settings *core_levels(const struct core *c);
 /* In name order; null behind the last. */
 const struct festival *core_festival_at(const struct core *c, uint32_t index);
 const struct festival *core_festival_find(const struct core *c, const char *name);
+/* In name order; null behind the last. */
+const struct consumer *core_consumer_at(const struct core *c, uint32_t index);
+const struct consumer *core_consumer_find(const struct core *c, const char *name);
+
+struct consumer_status {
+    uint64_t acked;     /* revision; 0: none since the start */
+    uint64_t seen_ms;   /* unix, of its last acknowledgement; 0: none since the start */
+    uint32_t awaited_s; /* the longest that a move waits for it; 0: none does */
+};
+void core_consumer_status(const struct core *c, const struct consumer *x,
+                          struct consumer_status *ret);
+/* The cluster whose VIPs a VNI's traffic is to be sent to; null: no such tenant. */
+const struct cluster *core_steering(const struct core *c, uint32_t vni);
+/* The revision that core_steering() is of: who follows it may acknowledge that. */
+uint64_t core_steering_revision(const struct core *c);
 /* Takes the history that was read from files; only what the shell keeps is kept. */
 void core_set_history(struct core *c, struct history *history);
 
@@ -323,6 +352,10 @@ const struct operation *core_operation_at(const struct core *c, uint32_t index);
 const struct operation *core_operation_find(const struct core *c, const char *id);
 /* What a running operation waits for: one sentence, "" when that is not known yet. */
 const char *core_operation_waits(const struct core *c, const char *id);
+/* Whether it waits, at the step that steers, for what this consumer is to acknowledge.
+ */
+bool core_operation_awaits(const struct core *c, const struct operation *o,
+                           const struct consumer *x);
 
 /* The smallest number of an audit >= `from`, running or kept; 0: none. */
 uint64_t core_audit_next(const struct core *c, uint64_t from);

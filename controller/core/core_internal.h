@@ -97,6 +97,9 @@ struct objects {
     struct operation *operations;
     uint64_t *operation_revisions;
     uint32_t operation_count;
+    struct consumer *consumers; /* sorted by name */
+    uint64_t *consumer_revisions;
+    uint32_t consumer_count;
     struct alarm_ack *acks; /* sorted by name */
     uint64_t *ack_revisions;
     uint32_t ack_count;
@@ -115,6 +118,7 @@ struct object_change {
         struct operation *operation; /* owned */
         struct level_settings levels;
         struct festival festival;
+        struct consumer consumer;
         struct alarm_ack ack;
         char name[64];
     };
@@ -126,6 +130,7 @@ bool objects_copy(const struct objects *from, struct objects *ret);
 const struct cluster *objects_cluster(const struct objects *o, const char *name);
 const struct node *objects_node(const struct objects *o, const char *name);
 const struct festival *objects_festival(const struct objects *o, const char *name);
+const struct consumer *objects_consumer(const struct objects *o, const char *name);
 uint64_t objects_revision(const struct objects *o, const char *kind, const char *name);
 /* False: no memory. */
 bool objects_apply(struct objects *o, const struct object_change *ch,
@@ -914,6 +919,23 @@ enum rc festival_evaluate(const struct core *c, const struct command *cmd,
 void festivals_tick(struct core *c);
 bool festivals_are_open(const struct core *c); /* one has yet to end */
 
+/* ---- consumers.c ---- */
+
+struct consumer_ack {
+    char name[REGION_NAME_MAX + 1];
+    uint64_t revision;
+    uint64_t unix_ms; /* when it was said, the last time */
+};
+enum rc consumer_evaluate(const struct core *c, const struct consumer *x,
+                          struct err *err);
+void consumers_ack(struct core *c, const struct command *cmd);
+void consumers_gone(struct core *c, const char *name); /* it is deleted */
+/* All have acknowledged the operation's steering, or it does not wait for them; else
+ * `why` names who has not, if nobody was named in it before. */
+bool consumers_follow(const struct core *c, const struct operation *o,
+                      char why[OPERATION_TEXT_MAX + 1]);
+void consumers_tick(struct core *c); /* alarms of those that are awaited for long */
+
 /* ---- waits.c ---- */
 
 struct wait {
@@ -1010,6 +1032,8 @@ struct core {
     uint64_t festival_look_ms;
     uint64_t festival_retry_ms;
     uint64_t ack_retry_ms;
+    struct consumer_ack consumer_acks[CONSUMERS_MAX]; /* in no order */
+    uint32_t consumer_ack_count;
     struct session *sessions;
     struct session *pump_next;
     bool pump_is_idle;

@@ -195,6 +195,7 @@ void move_facts_of(struct core *c, const struct operation *o, struct run *r,
         break;
     case MOVE_STEER:
         ret->is_steered = o->move.ignores_steering || is_steered(c, o, r, why);
+        ret->is_steered = consumers_follow(c, o, why) && ret->is_steered;
         break;
     case MOVE_REMOVE:
         ret->source_is_applied = source_follows(c, o, r, why);

@@ -9,7 +9,8 @@ static const char *const kinds[] = {
     [COMMAND_STEP] = "operation",           [COMMAND_FORGET] = "operation",
     [COMMAND_PUT_LEVELS] = "levels",        [COMMAND_PUT_FESTIVAL] = "festival",
     [COMMAND_DELETE_FESTIVAL] = "festival", [COMMAND_ACK] = "ack",
-    [COMMAND_FORGET_ACK] = "ack",
+    [COMMAND_FORGET_ACK] = "ack",           [COMMAND_PUT_CONSUMER] = "consumer",
+    [COMMAND_DELETE_CONSUMER] = "consumer", [COMMAND_PROCEED] = "operation",
 };
 
 const char *object_kind(enum command_kind kind)
@@ -27,9 +28,12 @@ const char *object_change_name(const struct object_change *ch)
     case COMMAND_MOVE:
     case COMMAND_CANCEL:
     case COMMAND_STEP:
+    case COMMAND_PROCEED:
         return ch->operation->id;
     case COMMAND_PUT_FESTIVAL:
         return ch->festival.name;
+    case COMMAND_PUT_CONSUMER:
+        return ch->consumer.name;
     case COMMAND_ACK:
         return ch->ack.name;
     case COMMAND_DELETE_FESTIVAL:
@@ -37,6 +41,7 @@ const char *object_change_name(const struct object_change *ch)
     case COMMAND_DELETE_NODE:
     case COMMAND_FORGET:
     case COMMAND_FORGET_ACK:
+    case COMMAND_DELETE_CONSUMER:
         return ch->name;
     default:
         return "";
@@ -50,7 +55,7 @@ void object_change_fini(struct object_change *ch)
     } else if (ch->kind == COMMAND_PUT_POLICY) {
         free(ch->policy);
     } else if (ch->kind == COMMAND_MOVE || ch->kind == COMMAND_CANCEL ||
-               ch->kind == COMMAND_STEP) {
+               ch->kind == COMMAND_STEP || ch->kind == COMMAND_PROCEED) {
         free(ch->operation);
     }
     ch->kind = COMMAND_ENTRIES;
@@ -64,6 +69,8 @@ void objects_fini(struct objects *o)
     free(o->node_revisions);
     free(o->festivals);
     free(o->festival_revisions);
+    free(o->consumers);
+    free(o->consumer_revisions);
     free(o->operations);
     free(o->operation_revisions);
     free(o->acks);
@@ -92,15 +99,17 @@ bool objects_copy(const struct objects *from, struct objects *ret)
     o.node_revisions = copy_array(from->node_revisions, o.node_count, 8);
     o.festivals = copy_array(from->festivals, o.festival_count, sizeof(*o.festivals));
     o.festival_revisions = copy_array(from->festival_revisions, o.festival_count, 8);
+    o.consumers = copy_array(from->consumers, o.consumer_count, sizeof(*o.consumers));
+    o.consumer_revisions = copy_array(from->consumer_revisions, o.consumer_count, 8);
     o.operations =
         copy_array(from->operations, o.operation_count, sizeof(*o.operations));
     o.operation_revisions = copy_array(from->operation_revisions, o.operation_count, 8);
     o.acks = copy_array(from->acks, o.ack_count, sizeof(*o.acks));
     o.ack_revisions = copy_array(from->ack_revisions, o.ack_count, 8);
     if (!o.clusters || !o.cluster_revisions || !o.nodes || !o.node_revisions ||
-        !o.festivals || !o.festival_revisions || !o.operations ||
-        !o.operation_revisions || !o.acks || !o.ack_revisions ||
-        !map_copy(&from->moves, &o.moves)) {
+        !o.festivals || !o.festival_revisions || !o.consumers ||
+        !o.consumer_revisions || !o.operations || !o.operation_revisions || !o.acks ||
+        !o.ack_revisions || !map_copy(&from->moves, &o.moves)) {
         objects_fini(&o);
         return false;
     }
@@ -111,6 +120,7 @@ bool objects_copy(const struct objects *from, struct objects *ret)
 static_assert(offsetof(struct cluster, name) == 0 && offsetof(struct node, name) == 0 &&
                   offsetof(struct operation, id) == 0 &&
                   offsetof(struct festival, name) == 0 &&
+                  offsetof(struct consumer, name) == 0 &&
                   offsetof(struct alarm_ack, name) == 0,
               "an object begins with its name");
 
@@ -169,6 +179,19 @@ const struct festival *objects_festival(const struct objects *o, const char *nam
     return found ? &o->festivals[at] : NULL;
 }
 
+static uint32_t consumer_search(const struct objects *o, const char *name, bool *found)
+{
+    return search(o->consumers, o->consumer_count, sizeof(*o->consumers), name, found);
+}
+
+const struct consumer *objects_consumer(const struct objects *o, const char *name)
+{
+    bool found;
+    uint32_t at = consumer_search(o, name, &found);
+
+    return found ? &o->consumers[at] : NULL;
+}
+
 const struct operation *objects_operation(const struct objects *o, const char *id)
 {
     bool found;
@@ -194,6 +217,10 @@ uint64_t objects_revision(const struct objects *o, const char *kind, const char 
     if (strcmp(kind, "festival") == 0) {
         at = festival_search(o, name, &found);
         return found ? o->festival_revisions[at] : 0;
+    }
+    if (strcmp(kind, "consumer") == 0) {
+        at = consumer_search(o, name, &found);
+        return found ? o->consumer_revisions[at] : 0;
     }
     if (strcmp(kind, "cluster") == 0) {
         at = cluster_search(o, name, &found);
@@ -280,6 +307,15 @@ bool objects_apply(struct objects *o, const struct object_change *ch, uint64_t r
                            revision);
         o->festivals = array;
         break;
+    case COMMAND_PUT_CONSUMER:
+    case COMMAND_DELETE_CONSUMER:
+        array = o->consumers;
+        done = array_apply(&array, &o->consumer_revisions, &o->consumer_count,
+                           sizeof(*o->consumers), object_change_name(ch),
+                           ch->kind == COMMAND_PUT_CONSUMER ? &ch->consumer : NULL,
+                           revision);
+        o->consumers = array;
+        break;
     case COMMAND_ACK:
     case COMMAND_FORGET_ACK:
         array = o->acks;
@@ -308,6 +344,7 @@ bool objects_apply(struct objects *o, const struct object_change *ch, uint64_t r
     case COMMAND_MOVE:
     case COMMAND_CANCEL:
     case COMMAND_STEP:
+    case COMMAND_PROCEED:
     case COMMAND_FORGET:
         array = o->operations;
         done = array_apply(&array, &o->operation_revisions, &o->operation_count,
@@ -516,6 +553,7 @@ static void pack_object(const struct core *c, const struct object_change *ch,
 {
     const struct objects *o = &c->tip_objects;
     const struct festival *festival;
+    const struct consumer *consumer;
     const struct cluster *cluster;
     const struct node *node;
 
@@ -535,6 +573,12 @@ static void pack_object(const struct core *c, const struct object_change *ch,
         festival = is_old ? objects_festival(o, ch->festival.name) : &ch->festival;
         if (festival) {
             festival_pack(festival, to);
+        }
+        break;
+    case COMMAND_PUT_CONSUMER:
+        consumer = is_old ? objects_consumer(o, ch->consumer.name) : &ch->consumer;
+        if (consumer) {
+            consumer_pack(consumer, to);
         }
         break;
     case COMMAND_ACK:
@@ -615,6 +659,9 @@ static enum rc check_object(struct core *c, const struct command *cmd,
     case COMMAND_PUT_FESTIVAL:
         ret->festival = cmd->festival;
         return festival_evaluate(c, cmd, err);
+    case COMMAND_PUT_CONSUMER:
+        ret->consumer = cmd->consumer;
+        return consumer_evaluate(c, &cmd->consumer, err);
     case COMMAND_PUT_CLUSTER:
         ret->cluster = cmd->cluster;
         return check_cluster(c, &cmd->cluster, err);
@@ -642,7 +689,8 @@ enum rc object_evaluate(struct core *c, const struct command *cmd,
     struct object_change ch = { .kind = cmd->kind };
     bool is_delete =
         cmd->kind == COMMAND_DELETE_CLUSTER || cmd->kind == COMMAND_DELETE_NODE ||
-        cmd->kind == COMMAND_DELETE_FESTIVAL || cmd->kind == COMMAND_FORGET_ACK;
+        cmd->kind == COMMAND_DELETE_FESTIVAL || cmd->kind == COMMAND_FORGET_ACK ||
+        cmd->kind == COMMAND_DELETE_CONSUMER;
     uint64_t have;
     enum rc rc = check_object(c, cmd, &ch, err);
 
@@ -694,6 +742,9 @@ enum rc object_load(struct core *c, const struct store_kv *kv, struct err *err)
     } else if (strncmp(text, "/o/festival/", 12) == 0) {
         ch.kind = COMMAND_PUT_FESTIVAL;
         rc = festival_unpack(v->data, v->len, &ch.festival, err);
+    } else if (strncmp(text, "/o/consumer/", 12) == 0) {
+        ch.kind = COMMAND_PUT_CONSUMER;
+        rc = consumer_unpack(v->data, v->len, &ch.consumer, err);
     } else if (strncmp(text, "/o/ack/", 7) == 0) {
         ch.kind = COMMAND_ACK;
         rc = alarm_ack_unpack(v->data, v->len, &ch.ack, err);

@@ -29,7 +29,8 @@ static uint64_t operation_number(const struct operation *o)
 bool command_is_operation(const struct command *cmd)
 {
     return cmd->kind == COMMAND_MOVE || cmd->kind == COMMAND_CANCEL ||
-           cmd->kind == COMMAND_STEP || cmd->kind == COMMAND_FORGET;
+           cmd->kind == COMMAND_STEP || cmd->kind == COMMAND_FORGET ||
+           cmd->kind == COMMAND_PROCEED;
 }
 
 bool command_is_own(const struct command *cmd)
@@ -177,19 +178,32 @@ static enum rc begin_move(struct core *c, struct pending *p, struct operation *o
     return rc;
 }
 
-static enum rc cancel(const struct core *c, const char *id, struct operation *o,
-                      struct err *err)
+/* Null: `err`. */
+static const struct operation *find_running(const struct core *c, const char *id,
+                                            struct err *err)
 {
     const struct operation *have = objects_operation(&c->tip_objects, id);
 
     if (!have) {
-        return err_field(err, RC_NOT_FOUND, "id", "unknown_operation",
-                         "there is no operation %s", id);
+        err_field(err, RC_NOT_FOUND, "id", "unknown_operation",
+                  "there is no operation %s", id);
+        return NULL;
     }
     if (have->state != OPERATION_RUNNING) {
-        return err_field(err, RC_CONFLICT, "id", "operation_is_over",
-                         "operation %s is over: %s", id,
-                         operation_state_name(have->state));
+        err_field(err, RC_CONFLICT, "id", "operation_is_over",
+                  "operation %s is over: %s", id, operation_state_name(have->state));
+        return NULL;
+    }
+    return have;
+}
+
+static enum rc cancel(const struct core *c, const char *id, struct operation *o,
+                      struct err *err)
+{
+    const struct operation *have = find_running(c, id, err);
+
+    if (!have) {
+        return err->code;
     }
     if (!move_is_revocable(have)) {
         return err_field(err, RC_CONFLICT, "id", "irrevocable",
@@ -199,6 +213,29 @@ static enum rc cancel(const struct core *c, const char *id, struct operation *o,
     }
     *o = *have;
     o->is_cancelled = true;
+    return RC_OK;
+}
+
+static enum rc proceed(const struct core *c, const struct command *cmd,
+                       struct operation *o, struct err *err)
+{
+    const struct operation *have = find_running(c, cmd->proceed.id, err);
+
+    if (!have) {
+        return err->code;
+    }
+    if (!cmd->proceed.why[0]) {
+        return err_field(err, RC_INVALID, "reason", "required",
+                         "reason: why it goes on without them");
+    }
+    if (have->step > MOVE_STEER || have->move.waived_by[0]) {
+        return err_field(err, RC_CONFLICT, "id", "waits_for_no_consumer",
+                         "operation %s waits for no consumer", have->id);
+    }
+    *o = *have;
+    memcpy(o->move.waived_by, cmd->who[0] ? cmd->who : "unknown",
+           cmd->who[0] ? sizeof(cmd->who) : sizeof("unknown"));
+    memcpy(o->move.waived_why, cmd->proceed.why, sizeof(o->move.waived_why));
     return RC_OK;
 }
 
@@ -290,9 +327,10 @@ enum rc operation_evaluate(struct core *c, struct pending *p, struct object_chan
         return err_set(&p->reply.err, RC_NO_MEMORY, "out of memory");
     }
     ret->operation = o;
-    rc = cmd->kind == COMMAND_MOVE     ? begin_move(c, p, o)
-         : cmd->kind == COMMAND_CANCEL ? cancel(c, cmd->name, o, &p->reply.err)
-                                       : next_step(c, p, o);
+    rc = cmd->kind == COMMAND_MOVE      ? begin_move(c, p, o)
+         : cmd->kind == COMMAND_CANCEL  ? cancel(c, cmd->name, o, &p->reply.err)
+         : cmd->kind == COMMAND_PROCEED ? proceed(c, cmd, o, &p->reply.err)
+                                        : next_step(c, p, o);
     if (!rc) {
         o->changed_ms = c->unix_ms;
         *ret_value = operation_blob(o);

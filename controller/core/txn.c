@@ -54,6 +54,9 @@ static enum rc add_audit(struct core *c, struct store_txn *txn, const struct pen
         [COMMAND_DELETE_FESTIVAL] = "delete festival",
         [COMMAND_ACK] = "acknowledge alarm",
         [COMMAND_FORGET_ACK] = "forget acknowledgement",
+        [COMMAND_PUT_CONSUMER] = "put consumer",
+        [COMMAND_DELETE_CONSUMER] = "delete consumer",
+        [COMMAND_PROCEED] = "proceed without consumers",
     };
 
     memcpy(a.what, verbs[cmd->kind], strlen(verbs[cmd->kind]));

@@ -275,6 +275,7 @@ void watch_tick(struct core *c)
     }
     look_at_devices(c);
     festivals_tick(c);
+    consumers_tick(c);
     for (uint32_t i = 0; c->device_count > 0 && i < c->group_count; i++) {
         if (c->groups[i]->kind < GROUP_KINDS) { /* no tenant is at home on others */
             look_at_cluster(c, c->groups[i]);

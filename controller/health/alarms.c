@@ -20,6 +20,7 @@ static const struct {
     [ALARM_AUDIT] = { "audit_differs", false, 0 },
     [ALARM_NODES_DIFFER] = { "nodes_differ", false, 0 },
     [ALARM_STORM] = { "alarm_storm", false, 0 },
+    [ALARM_STEERING] = { "steering_unacknowledged", false, 0 },
 };
 
 const char *alarm_kind_name(unsigned kind)

@@ -45,6 +45,7 @@ enum alarm_kind {
     ALARM_AUDIT,        /* a node holds something else than it should */
     ALARM_NODES_DIFFER, /* two nodes of a cluster hold different tables */
     ALARM_STORM,        /* alarms wait to be told */
+    ALARM_STEERING,     /* a consumer of steering is awaited for long */
     ALARM_KINDS
 };
 const char *alarm_kind_name(unsigned kind); /* "node_silent" */

@@ -376,6 +376,23 @@ void health_festival(struct health *h, uint64_t now_s, const char *festival,
           o->resource, o->subject, o->percent);
 }
 
+void health_consumer(struct health *h, uint64_t now_s, const char *consumer,
+                     uint32_t awaited_s)
+{
+    char subject[SUBJECT_MAX + 1];
+
+    snprintf(subject, sizeof(subject), "consumer/%s", consumer);
+    if (awaited_s < CONSUMER_LATE_S) {
+        alarms_clear(h->alarms, now_s, ALARM_STEERING, subject);
+        return;
+    }
+    raise(h, now_s,
+          (struct alarm_report){ ALARM_STEERING, ALARM_WARNING, subject, awaited_s,
+                                 CONSUMER_LATE_S, NULL },
+          "consumer %s has not acknowledged steering for %u s: a move waits for it",
+          consumer, awaited_s);
+}
+
 /* ---- levels ---- */
 
 static void push(struct health *h, const struct health_event *event)

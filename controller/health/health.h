@@ -75,6 +75,11 @@ struct outlook;
 /* What a planned festival's load would come to; fits: nothing is wrong. */
 void health_festival(struct health *h, uint64_t now_s, const char *festival,
                      uint32_t critical_bp, const struct outlook *o);
+/* A consumer of steering is awaited by a move for so long; an alarm from
+ * CONSUMER_LATE_S on. */
+#define CONSUMER_LATE_S 60 /* guess: many times what a change of steering takes */
+void health_consumer(struct health *h, uint64_t now_s, const char *consumer,
+                     uint32_t awaited_s);
 /* Once a second at most; at the latest when health_next_s() says. */
 void health_tick(struct health *h, uint64_t now_s);
 uint64_t health_next_s(const struct health *h, uint64_t now_s); /* UINT64_MAX: never */

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PACK_VERSION 2
+#define PACK_VERSION 3
 
 static const char *const move_steps[] = {
     [MOVE_INSTALL] = "install", [MOVE_AUDIT] = "audit", [MOVE_PROBE] = "probe",
@@ -98,6 +98,8 @@ void operation_pack(const struct operation *o, struct buf *to)
     pack_home(&o->move.to, to);
     buf_u32(to, o->move.drain_ms);
     buf_u8(to, o->move.ignores_steering);
+    pack_text(o->move.waived_by, to);
+    pack_text(o->move.waived_why, to);
 }
 
 static void read_text(struct reader *in, char *ret, size_t max)
@@ -151,6 +153,8 @@ enum rc operation_unpack(const void *bytes, size_t len, struct operation *ret,
     read_home(&in, &o.move.to);
     o.move.drain_ms = read_u32(&in);
     o.move.ignores_steering = read_bool(&in);
+    read_text(&in, o.move.waived_by, sizeof(o.move.waived_by) - 1);
+    read_text(&in, o.move.waived_why, OPERATION_TEXT_MAX);
     if (in.failed || reader_left(&in) != 0 || !o.id[0] || !is_kind(o.kind) ||
         o.state < OPERATION_RUNNING || o.state > OPERATION_UNDONE || o.step < 1 ||
         o.step > kinds[o.kind].step_count || o.move.vni < VNI_MIN) {

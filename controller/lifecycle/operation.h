@@ -49,7 +49,10 @@ struct move {
     struct home from;
     struct home to;
     uint32_t drain_ms;     /* the source is kept for so long after the steering */
-    bool ignores_steering; /* an operator overrides: consumers are not waited for */
+    bool ignores_steering; /* an operator overrides: nobody who steers is waited for */
+    /* Who said on the way that consumers are not waited for, and why; "": nobody. */
+    char waived_by[64];
+    char waived_why[OPERATION_TEXT_MAX + 1];
 };
 
 struct operation {

@@ -1,5 +1,6 @@
 /* An object that is taken packs to the bytes it came from. */
 #include "controller/health/alarms.h"
+#include "proto/model/consumer.h"
 #include "proto/model/festival.h"
 #include "proto/model/object.h"
 #include "tests/fuzz/fuzz.h"
@@ -12,6 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static struct device_config device;
     static struct policy policy;
     struct level_settings levels;
+    struct consumer consumer;
     struct festival festival;
     struct alarm_ack ack;
     struct buf packed = BUF_INIT;
@@ -29,6 +31,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         policy_pack(&policy, &packed);
     } else if (level_settings_unpack(data, size, &levels, &err) == RC_OK) {
         level_settings_pack(&levels, &packed);
+    } else if (consumer_unpack(data, size, &consumer, &err) == RC_OK) {
+        consumer_pack(&consumer, &packed);
     } else if (festival_unpack(data, size, &festival, &err) == RC_OK) {
         festival_pack(&festival, &packed);
     } else if (alarm_ack_unpack(data, size, &ack, &err) == RC_OK) {

@@ -861,6 +861,94 @@ class Objects(Case):
         self.expect("DELETE", "/v1/nodes/away")
 
 
+class Steering(Case):
+    """Who steers from outside, and what it follows."""
+
+    def test_table_of_steering_is_paged_and_says_its_revision(self):
+        self.expect("PUT", "/v1/clusters/st-h", {
+            "kind": "xgw-h", "backing": "x86-1", "vip_v4": "172.31.0.77"})
+        for vni in (8101, 8102, 8103):
+            self.tenant(vni, cluster="x86-2")
+        self.tenant(8104, h_home="st-h")
+        revision = self.expect("GET", "/v1/status").json["revision"]
+        found, token = {}, None
+        while True:
+            page = self.expect("GET", "/v1/steering?pageSize=2" + (
+                f"&pageToken={token}" if token else "")).json
+            self.assertEqual(page["revision"], revision)
+            self.assertLessEqual(len(page["items"]), 2)
+            found.update({i.pop("vni"): i for i in page["items"]})
+            token = page.get("next_page_token")
+            if not token:
+                break
+        self.assertEqual(found[8101], {
+            "cluster": "x86-2", "vip_v4": "172.31.0.2", "vip_v6": "fd00::2"})
+        self.assertEqual(found[8103], found[8101])
+        # The XGW-H home comes before the x86 one behind it.
+        self.assertEqual(found[8104], {
+            "cluster": "st-h", "vip_v4": "172.31.0.77", "vip_v6": None})
+        self.assertEqual(self.expect("GET", "/v1/steering/8104").json,
+                         {"vni": 8104, "revision": revision, **found[8104]})
+        self.refused("GET", "/v1/steering/8199", status=404, rule="unknown_tenant")
+        self.refused("GET", "/v1/steering/0", rule="vni_range")
+
+    def test_a_consumer_is_registered_acknowledges_and_goes(self):
+        self.expect("PUT", "/v1/consumers/vsc-1", {})
+        c = self.expect("GET", "/v1/consumers/vsc-1").json
+        self.assertEqual(c["status"], {"acknowledged_revision": 0, "last_seen": None,
+                                       "awaited_seconds": 0, "awaited_by": []})
+        revision = self.expect("GET", "/v1/steering").json["revision"]
+        path = "/v1/consumers/vsc-1/ack"
+        self.refused("POST", path, {"acknowledged_revision": revision + 1},
+                     code="range", rule="revision_ahead", field="acknowledged_revision")
+        a = self.expect("POST", path, {"acknowledged_revision": revision}).json
+        self.assertEqual(a["status"]["acknowledged_revision"], revision)
+        self.assertIsNotNone(a["status"]["last_seen"])
+        # It is no change: who watches would be told of its own word for ever.
+        self.assertEqual(self.expect("GET", "/v1/status").json["revision"], revision)
+        self.refused("POST", path, {"acknowledged_revision": revision - 1},
+                     code="range", rule="revision_backwards",
+                     field="acknowledged_revision")
+        self.refused("POST", path, {}, rule="required", field="acknowledged_revision")
+        self.refused("POST", path, {"acknowledged_revision": "1"}, rule="number",
+                     field="acknowledged_revision")
+        self.refused("POST", path, {"revision": 1}, rule="unknown_field",
+                     field="revision")
+        self.refused("POST", "/v1/consumers/nobody/ack", {"acknowledged_revision": 1},
+                     status=404, rule="unknown_consumer")
+        self.refused("PUT", "/v1/consumers/vsc-1", {"name": "vsc-2"},
+                     rule="name_differs", field="name")
+        self.refused("PUT", "/v1/consumers/vsc-1", {"url": "x"}, rule="unknown_field",
+                     field="url")
+        names = [c["name"] for c in self.expect("GET", "/v1/consumers").json["items"]]
+        self.assertEqual(names, ["vsc-1"])
+        self.expect("DELETE", "/v1/consumers/vsc-1")
+        self.assertEqual(self.expect("GET", "/v1/consumers").json["items"], [])
+        self.expect("GET", "/v1/consumers/vsc-1", status=404)
+
+    def test_a_move_is_told_to_go_on_without_consumers_with_who_and_why(self):
+        self.tenant(8110)
+        self.expect("PUT", "/v1/consumers/vsc-9", {})
+        o = self.expect("POST", "/v1/tenants/8110/move", {"cluster": "x86-2"},
+                        status=202).json
+        self.assertEqual(o["awaits_consumers"], [])  # it has not steered yet
+        path = f"/v1/operations/{o['id']}/proceed"
+        self.refused("POST", path, {"without_consumers": True}, rule="required",
+                     field="reason")
+        self.refused("POST", path, {"reason": "r"}, rule="required",
+                     field="without_consumers")
+        self.refused("POST", path, {"without_consumers": True, "reason": "r" * 200},
+                     rule="length", field="reason")
+        o = self.expect("POST", path, {"without_consumers": True, "reason": "gone"},
+                        status=202).json
+        self.assertEqual(o["without_consumers"]["reason"], "gone")
+        self.assertTrue(o["without_consumers"]["who"])
+        self.refused("POST", path, {"without_consumers": True, "reason": "again"},
+                     status=409, rule="waits_for_no_consumer", field="id")
+        self.expect("POST", f"/v1/operations/{o['id']}/cancel", status=202)
+        self.expect("DELETE", "/v1/consumers/vsc-9")
+
+
 class Http(Case):
     def raw(self, data):
         """All that comes back until the server closes."""

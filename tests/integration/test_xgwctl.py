@@ -129,6 +129,35 @@ class Case(unittest.TestCase):
         return {k: v["digest"] for k, v in self.json("status")["tables"].items()}
 
 
+class Steering(Case):
+    def test_consumers_are_applied_shown_and_a_move_goes_on_without_them(self):
+        self.start()
+        region = {"clusters": [{"name": "x1", "vip_v4": "172.31.0.1"},
+                               {"name": "x2", "vip_v4": "172.31.0.2"}],
+                  "tenants": [{"vni": 100, "cluster": "x1"}],
+                  "consumers": [{"name": "vsc-1"}, {"name": "vsc-2"}]}
+        self.ctl("apply", "-f", "-", stdin=json.dumps(region))
+        self.assertIn("unchanged", self.ctl(
+            "apply", "-f", "-", stdin=json.dumps(region)).stdout)
+        self.assertEqual([c["name"] for c in self.json("get", "consumers")["consumers"]],
+                         ["vsc-1", "vsc-2"])
+        self.assertIn("ACKNOWLEDGED", self.ctl("get", "consumers").stdout)
+        self.assertRegex(self.ctl("get", "steering").stdout, r"100 +x1 +172\.31\.0\.1")
+        self.assertEqual(self.json("get", "steering", "100")["cluster"], "x1")
+        self.ctl("tenant", "move", "100", "--to", "x2", "--no-wait")
+        (o,) = self.json("get", "operations")["operations"]
+        self.ctl("operation", "proceed", o["id"], "--reason", "gone", code=USAGE)
+        self.ctl("operation", "proceed", o["id"], "--without-consumers", code=USAGE)
+        self.ctl("operation", "proceed", o["id"], "--without-consumers",
+                 "--reason", "vsc-1 is gone")
+        o = self.json("get", "operation", o["id"])
+        self.assertEqual(o["without_consumers"]["reason"], "vsc-1 is gone")
+        self.ctl("operation", "cancel", o["id"])
+        self.assertIn("deleted", self.ctl("delete", "consumer", "vsc-1").stdout)
+        self.assertEqual([c["name"] for c in self.json("get", "consumers")["consumers"]],
+                         ["vsc-2"])
+
+
 class Apply(Case):
     def test_apply_is_idempotent_and_get_gives_it_back(self):
         self.start()

@@ -1,79 +1,8 @@
 /* A tenant moves between clusters, and at every moment the one it is steered to is
  * whole. */
-#include "tests/unit/controller/core/fake_device.h"
+#include "tests/unit/controller/core/move_world.h"
 
 #include "controller/lifecycle/move.h"
-
-#define TENANT(vni, c) "{\"table\":\"tenant\",\"vni\":" #vni ",\"cluster\":\"" c "\"}\n"
-#define VM(vni, a)                                                                     \
-    "{\"table\":\"vm_nc\",\"vni\":" #vni ",\"vm\":\"" a "\",\"nc\":\"172.16.1.1\"}\n"
-#define LOCAL(vni, p)                                                                  \
-    "{\"table\":\"vxlan_route\",\"vni\":" #vni ",\"prefix\":\"" p                      \
-    "\",\"scope\":\"local\"}\n"
-#define PEER(vni, p, to)                                                               \
-    "{\"table\":\"vxlan_route\",\"vni\":" #vni ",\"prefix\":\"" p                      \
-    "\",\"scope\":\"peer\",\"peer_vni\":" #to "}\n"
-
-/* VNI 1 is at home on c1 and will move to c2; VNI 2 on c3 peers to it. */
-struct world {
-    struct rig *rig;
-    struct device at[3];
-};
-
-static void start_devices(struct world *w)
-{
-    for (unsigned i = 0; i < 3; i++) {
-        device_dial(&w->at[i]);
-        device_hello(&w->at[i]);
-        devices_settle(w->at, 3);
-    }
-}
-
-static void world_init(struct world *w)
-{
-    static const char *const names[] = { "g1", "g2", "g3" };
-
-    struct command cmd = { .kind = COMMAND_PUT_REGION };
-    struct region *region = calloc(1, sizeof(*region));
-
-    w->rig = rig_new();
-    rig_copy(region->name, "lab");
-    region->underlay_source_count = 1;
-    region->underlay_sources[0] = (struct prefix){ ip_v4(0xac100000), 12 };
-    cmd.region = region;
-    ck_assert(!rig_command(w->rig, &cmd)->err.code);
-    free(region);
-    rig_cluster(w->rig, "c1", "172.16.255.1");
-    rig_cluster(w->rig, "c2", "172.16.255.2");
-    rig_cluster(w->rig, "c3", "172.16.255.3");
-    rig_node(w->rig, "g1", "c1", "172.16.0.1");
-    rig_node(w->rig, "g2", "c2", "172.16.0.2");
-    rig_node(w->rig, "g3", "c3", "172.16.0.3");
-    for (unsigned i = 0; i < 3; i++) {
-        device_init(&w->at[i], w->rig, names[i]);
-    }
-    rig_must(w->rig, TENANT(1, "c1") TENANT(2, "c3") LOCAL(1, "10.1.0.0/16")
-                         VM(1, "10.1.0.5") PEER(2, "10.1.0.0/16", 1));
-    start_devices(w);
-}
-
-static void world_fini(struct world *w)
-{
-    for (unsigned i = 0; i < 3; i++) {
-        device_fini(&w->at[i]);
-    }
-    rig_free(w->rig);
-}
-
-static const struct core_reply *move(struct world *w, uint32_t vni, const char *to)
-{
-    struct command cmd = { .kind = COMMAND_MOVE, .who = "test" };
-
-    cmd.move.vni = vni;
-    cmd.move.drain_ms = 5000;
-    rig_copy(cmd.move.cluster, to);
-    return rig_command(w->rig, &cmd);
-}
 
 static const struct core_reply *cancel(struct world *w, const char *id)
 {
@@ -83,91 +12,32 @@ static const struct core_reply *cancel(struct world *w, const char *id)
     return rig_command(w->rig, &cmd);
 }
 
-static const struct operation *only(const struct world *w)
-{
-    ck_assert_ptr_null(core_operation_at(w->rig->core, 1));
-    return core_operation_at(w->rig->core, 0);
-}
-
-static uint32_t rows_at(const struct device *d, uint32_t vni)
-{
-    uint32_t count = 0;
-
-    for (int t = 0; t < TABLE_COUNT; t++) {
-        count += rows_count(table_set_rows(d->tables, vni, (enum table_id)t));
-    }
-    return count;
-}
-
-#define WHOLE 3 /* vni, route, VM */
-
-static struct device *home_of(struct world *w, uint32_t vni)
-{
-    struct tenant_status t;
-
-    ck_assert(!core_tenant(w->rig->core, vni, &t));
-    return &w->at[t.cluster[1] - '1'];
-}
-
-/* Where g3's route to VNI 1 leads: the cluster's node. */
-static struct device *steered_to(struct world *w)
-{
-    struct rows *rows = table_set_rows(w->at[2].tables, 2, TABLE_VXLAN_ROUTE);
-    struct rows_iter it = rows_begin(rows, TABLE_VXLAN_ROUTE);
-    struct entry e;
-    struct row row;
-
-    ck_assert(rows_next(&it, &row));
-    ck_assert(!entry_unpack(TABLE_VXLAN_ROUTE, 2, &row, &e, NULL));
-    ck_assert_int_eq(e.route.action.scope, SCOPE_DERIVED);
-    return &w->at[e.route.action.endpoint.b[3] - 1]; /* 172.16.255.N is cN's */
-}
-
-/* What must hold at every moment, whoever stopped when. */
-static void check_whole(struct world *w)
-{
-    ck_assert_uint_eq(rows_at(home_of(w, 1), 1), WHOLE);
-    ck_assert_uint_eq(rows_at(steered_to(w), 1), WHOLE);
-}
-
-/* Lets time pass until the operation is over; all is whole at each moment. */
-static const struct operation *finish(struct world *w)
-{
-    for (unsigned i = 0; i < 100 && only(w)->state == OPERATION_RUNNING; i++) {
-        devices_settle(w->at, 3);
-        check_whole(w);
-        rig_wait(w->rig, 500);
-    }
-    devices_settle(w->at, 3);
-    return only(w);
-}
-
 START_TEST(a_tenant_is_made_at_the_target_before_it_is_broken_at_the_source)
 {
     struct world w;
     const struct operation *o;
 
     world_init(&w);
-    ck_assert(!move(&w, 1, "c2")->err.code);
-    o = only(&w);
+    ck_assert(!world_move(&w, 1, "c2")->err.code);
+    o = world_operation(&w);
     ck_assert_int_eq(o->state, OPERATION_RUNNING);
     ck_assert_str_eq(o->who, "test");
     devices_settle(w.at, 3);
     /* Applied, audited, steered; packets under way still find the source. */
-    ck_assert_int_eq(only(&w)->step, MOVE_DRAIN);
+    ck_assert_int_eq(world_operation(&w)->step, MOVE_DRAIN);
     ck_assert_uint_eq(w.at[1].audits, 1);
     ck_assert_uint_eq(w.at[1].probes, 1); /* the tenant knows one family */
     ck_assert_uint_eq(w.at[0].probes, 0);
-    ck_assert_ptr_eq(home_of(&w, 1), &w.at[1]);
-    ck_assert_ptr_eq(steered_to(&w), &w.at[1]);
-    ck_assert_uint_eq(rows_at(&w.at[0], 1), WHOLE);
+    ck_assert_ptr_eq(world_home_of(&w, 1), &w.at[1]);
+    ck_assert_ptr_eq(world_steered_to(&w), &w.at[1]);
+    ck_assert_uint_eq(device_rows_of(&w.at[0], 1), WHOLE);
     rig_check_desired(w.rig);
     rig_wait(w.rig, 4900);
     devices_settle(w.at, 3);
-    ck_assert_uint_eq(rows_at(&w.at[0], 1), WHOLE);
-    ck_assert_int_eq(finish(&w)->state, OPERATION_DONE);
-    ck_assert_uint_eq(rows_at(&w.at[0], 1), 0);
-    ck_assert_uint_eq(rows_at(&w.at[1], 1), WHOLE);
+    ck_assert_uint_eq(device_rows_of(&w.at[0], 1), WHOLE);
+    ck_assert_int_eq(world_finish(&w)->state, OPERATION_DONE);
+    ck_assert_uint_eq(device_rows_of(&w.at[0], 1), 0);
+    ck_assert_uint_eq(device_rows_of(&w.at[1], 1), WHOLE);
     rig_check_desired(w.rig);
     world_fini(&w);
 }
@@ -179,9 +49,9 @@ START_TEST(what_changes_during_a_move_changes_on_both_clusters)
 
     world_init(&w);
     w.at[1].is_mute = true; /* the target takes it and says nothing */
-    ck_assert(!move(&w, 1, "c2")->err.code);
+    ck_assert(!world_move(&w, 1, "c2")->err.code);
     devices_settle(w.at, 3);
-    ck_assert_int_eq(only(&w)->step, MOVE_INSTALL);
+    ck_assert_int_eq(world_operation(&w)->step, MOVE_INSTALL);
     rig_must(w.rig, VM(1, "10.1.0.6") LOCAL(1, "10.9.0.0/16"));
     rig_check_desired(w.rig);
     ck_assert_uint_eq(rows_count(table_set_rows(core_group_desired(w.rig->core, "c1"),
@@ -219,16 +89,17 @@ START_TEST(a_move_whose_controller_died_at_any_moment_is_finished_by_the_next)
         rig_run(w.rig);
         ck_assert(core_is_ready(w.rig->core));
         rig_check_desired(w.rig);
-        start_devices(&w);
-        check_whole(&w);
-        if (only(&w)) {
-            ck_assert_int_eq(finish(&w)->state, OPERATION_DONE);
-            ck_assert_uint_eq(rows_at(&w.at[0], 1), 0);
-            ck_assert_ptr_eq(home_of(&w, 1), &w.at[1]);
+        world_start_devices(&w);
+        world_check_whole(&w);
+        if (world_operation(&w)) {
+            ck_assert_int_eq(world_finish(&w)->state, OPERATION_DONE);
+            ck_assert_uint_eq(device_rows_of(&w.at[0], 1), 0);
+            ck_assert_ptr_eq(world_home_of(&w, 1), &w.at[1]);
         } else {
-            ck_assert_ptr_eq(home_of(&w, 1), &w.at[0]); /* it was never asked for */
+            ck_assert_ptr_eq(world_home_of(&w, 1),
+                             &w.at[0]); /* it was never asked for */
         }
-        check_whole(&w);
+        world_check_whole(&w);
         rig_check_desired(w.rig);
         world_fini(&w);
     }
@@ -242,14 +113,14 @@ START_TEST(a_target_that_does_not_hold_what_it_should_takes_all_back)
 
     world_init(&w);
     w.at[1].loses_table = TABLE_VM_NC; /* and knows nothing of it */
-    ck_assert(!move(&w, 1, "c2")->err.code);
-    o = finish(&w);
+    ck_assert(!world_move(&w, 1, "c2")->err.code);
+    o = world_finish(&w);
     ck_assert_int_eq(o->state, OPERATION_UNDONE);
     ck_assert_ptr_nonnull(strstr(o->text, "g2"));
     ck_assert_ptr_nonnull(strstr(o->text, "vm_nc"));
-    ck_assert_ptr_eq(home_of(&w, 1), &w.at[0]);
-    ck_assert_uint_eq(rows_at(&w.at[1], 1), 0);
-    check_whole(&w);
+    ck_assert_ptr_eq(world_home_of(&w, 1), &w.at[0]);
+    ck_assert_uint_eq(device_rows_of(&w.at[1], 1), 0);
+    world_check_whole(&w);
     rig_check_desired(w.rig);
     world_fini(&w);
 }
@@ -262,16 +133,16 @@ START_TEST(a_target_whose_packets_are_other_ones_takes_all_back_and_the_probe_is
 
     world_init(&w);
     w.at[1].lies = true; /* its read-back is as it should be */
-    ck_assert(!move(&w, 1, "c2")->err.code);
-    o = finish(&w);
+    ck_assert(!world_move(&w, 1, "c2")->err.code);
+    o = world_finish(&w);
     ck_assert_int_eq(o->state, OPERATION_UNDONE);
     ck_assert_int_eq(o->step, MOVE_PROBE);
     ck_assert_uint_eq(w.at[1].audits, 1);
     ck_assert_ptr_nonnull(strstr(o->text, "node g2: vni 1 to 10.1.0.5: "));
     ck_assert_ptr_nonnull(strstr(o->text, "VNI is 0, not 1"));
-    ck_assert_ptr_eq(home_of(&w, 1), &w.at[0]);
-    ck_assert_uint_eq(rows_at(&w.at[1], 1), 0);
-    check_whole(&w);
+    ck_assert_ptr_eq(world_home_of(&w, 1), &w.at[0]);
+    ck_assert_uint_eq(device_rows_of(&w.at[1], 1), 0);
+    world_check_whole(&w);
     rig_check_desired(w.rig);
     world_fini(&w);
 }
@@ -290,20 +161,20 @@ START_TEST(
                                  "\"vm\":\"2001:db8:1::5\",\"nc\":\"172.16.1.1\"}\n");
     devices_settle(w.at, 3);
     w.at[1].probe_rc = RC_TIMEOUT;
-    ck_assert(!move(&w, 1, "c2")->err.code);
+    ck_assert(!world_move(&w, 1, "c2")->err.code);
     for (unsigned i = 0; i < 10; i++) {
         devices_settle(w.at, 3);
         rig_wait(w.rig, 1000);
     }
-    ck_assert_int_eq(only(&w)->step, MOVE_PROBE);
+    ck_assert_int_eq(world_operation(&w)->step, MOVE_PROBE);
     ck_assert_uint_ge(w.at[1].probes, 6); /* as often as it takes */
     ck_assert_ptr_nonnull(
-        strstr(core_operation_waits(w.rig->core, only(&w)->id), "node g2"));
+        strstr(core_operation_waits(w.rig->core, world_operation(&w)->id), "node g2"));
     w.at[1].probe_rc = RC_OK;
     w.at[1].probes = 0;
     rig_wait(w.rig, 1000);
     devices_settle(w.at, 3);
-    ck_assert_int_eq(only(&w)->step, MOVE_DRAIN);
+    ck_assert_int_eq(world_operation(&w)->step, MOVE_DRAIN);
     ck_assert_uint_eq(w.at[1].probes, 2);
     world_fini(&w);
 }
@@ -315,13 +186,13 @@ START_TEST(a_device_that_takes_no_probes_is_not_steered_to)
 
     world_init(&w);
     w.at[1].probe_rc = RC_NOT_FOUND;
-    ck_assert(!move(&w, 1, "c2")->err.code);
-    while (only(&w)->state == OPERATION_RUNNING) {
+    ck_assert(!world_move(&w, 1, "c2")->err.code);
+    while (world_operation(&w)->state == OPERATION_RUNNING) {
         devices_settle(w.at, 3);
         rig_wait(w.rig, 1000);
     }
-    ck_assert_int_eq(only(&w)->state, OPERATION_UNDONE);
-    ck_assert_int_eq(only(&w)->step, MOVE_PROBE);
+    ck_assert_int_eq(world_operation(&w)->state, OPERATION_UNDONE);
+    ck_assert_int_eq(world_operation(&w)->step, MOVE_PROBE);
     world_fini(&w);
 }
 END_TEST
@@ -334,13 +205,13 @@ START_TEST(a_move_is_cancelled_up_to_its_steering_and_not_behind)
 
     world_init(&w);
     w.at[1].is_mute = true;
-    ck_assert(!move(&w, 1, "c2")->err.code);
+    ck_assert(!world_move(&w, 1, "c2")->err.code);
     devices_settle(w.at, 3);
-    rig_copy(id, only(&w)->id);
+    rig_copy(id, world_operation(&w)->id);
     ck_assert(!cancel(&w, id)->err.code);
     rig_run(w.rig);
-    ck_assert_int_eq(only(&w)->state, OPERATION_UNDONE);
-    ck_assert_str_eq(only(&w)->text, "cancelled");
+    ck_assert_int_eq(world_operation(&w)->state, OPERATION_UNDONE);
+    ck_assert_str_eq(world_operation(&w)->text, "cancelled");
     rig_check_desired(w.rig);
     reply = cancel(&w, id);
     ck_assert_int_eq(reply->err.code, RC_CONFLICT);
@@ -352,7 +223,7 @@ START_TEST(a_move_is_cancelled_up_to_its_steering_and_not_behind)
     device_dial(&w.at[1]);
     device_hello(&w.at[1]);
     devices_settle(w.at, 3);
-    ck_assert(!move(&w, 1, "c2")->err.code);
+    ck_assert(!world_move(&w, 1, "c2")->err.code);
     devices_settle(w.at, 3);
     rig_copy(id, core_operation_at(w.rig->core, 1)->id);
     ck_assert_int_eq(core_operation_at(w.rig->core, 1)->step, MOVE_DRAIN);
@@ -367,16 +238,16 @@ START_TEST(a_target_without_a_node_that_forwards_is_waited_for_and_then_given_up
 
     world_init(&w);
     rig_cluster(w.rig, "c4", "172.16.255.4");
-    ck_assert(!move(&w, 1, "c4")->err.code);
+    ck_assert(!world_move(&w, 1, "c4")->err.code);
     devices_settle(w.at, 3);
     rig_wait(w.rig, MOVE_TIMEOUT_MS - 1000);
-    ck_assert_int_eq(only(&w)->state, OPERATION_RUNNING);
+    ck_assert_int_eq(world_operation(&w)->state, OPERATION_RUNNING);
     ck_assert_ptr_nonnull(
-        strstr(core_operation_waits(w.rig->core, only(&w)->id), "c4"));
+        strstr(core_operation_waits(w.rig->core, world_operation(&w)->id), "c4"));
     rig_wait(w.rig, 2000);
     rig_run(w.rig);
-    ck_assert_int_eq(only(&w)->state, OPERATION_UNDONE);
-    ck_assert_ptr_nonnull(strstr(only(&w)->text, "c4"));
+    ck_assert_int_eq(world_operation(&w)->state, OPERATION_UNDONE);
+    ck_assert_ptr_nonnull(strstr(world_operation(&w)->text, "c4"));
     rig_check_desired(w.rig);
     world_fini(&w);
 }
@@ -388,21 +259,21 @@ START_TEST(a_node_that_may_still_forward_to_the_source_holds_the_move)
 
     world_init(&w);
     device_hang_up(&w.at[2]); /* suspect: it forwards with the tables it has */
-    ck_assert(!move(&w, 1, "c2")->err.code);
+    ck_assert(!world_move(&w, 1, "c2")->err.code);
     devices_settle(w.at, 3);
     for (unsigned i = 0; i < 100; i++) {
         rig_wait(w.rig, 1000);
         devices_settle(w.at, 3);
-        check_whole(&w);
+        world_check_whole(&w);
     }
-    ck_assert_int_eq(only(&w)->step, MOVE_STEER);
+    ck_assert_int_eq(world_operation(&w)->step, MOVE_STEER);
     ck_assert_ptr_nonnull(
-        strstr(core_operation_waits(w.rig->core, only(&w)->id), "g3"));
-    ck_assert_ptr_eq(steered_to(&w), &w.at[0]);
+        strstr(core_operation_waits(w.rig->core, world_operation(&w)->id), "g3"));
+    ck_assert_ptr_eq(world_steered_to(&w), &w.at[0]);
     device_dial(&w.at[2]);
     device_hello(&w.at[2]);
-    ck_assert_int_eq(finish(&w)->state, OPERATION_DONE);
-    ck_assert_ptr_eq(steered_to(&w), &w.at[1]);
+    ck_assert_int_eq(world_finish(&w)->state, OPERATION_DONE);
+    ck_assert_ptr_eq(world_steered_to(&w), &w.at[1]);
     world_fini(&w);
 }
 END_TEST
@@ -413,7 +284,7 @@ START_TEST(a_tenant_that_is_deleted_ends_its_move_and_leaves_nothing)
 
     world_init(&w);
     w.at[1].is_mute = true;
-    ck_assert(!move(&w, 1, "c2")->err.code);
+    ck_assert(!world_move(&w, 1, "c2")->err.code);
     devices_settle(w.at, 3);
     ck_assert(!rig_entries_confirmed(
                    w.rig, "{\"op\":\"delete\",\"table\":\"vxlan_route\","
@@ -421,8 +292,8 @@ START_TEST(a_tenant_that_is_deleted_ends_its_move_and_leaves_nothing)
                           "{\"op\":\"delete\",\"table\":\"tenant\",\"vni\":1}\n")
                    ->err.code);
     rig_run(w.rig);
-    ck_assert_int_eq(only(&w)->state, OPERATION_UNDONE);
-    ck_assert_str_eq(only(&w)->text, "the tenant was deleted");
+    ck_assert_int_eq(world_operation(&w)->state, OPERATION_UNDONE);
+    ck_assert_str_eq(world_operation(&w)->text, "the tenant was deleted");
     for (unsigned i = 0; i < 2; i++) {
         const char *cluster = i ? "c2" : "c1";
 
@@ -450,21 +321,21 @@ START_TEST(moves_that_make_no_sense_are_refused_with_field_and_rule)
 
     world_init(&w);
     for (unsigned i = 0; i < ARRAY_LEN(cases); i++) {
-        const struct core_reply *r = move(&w, cases[i].vni, cases[i].to);
+        const struct core_reply *r = world_move(&w, cases[i].vni, cases[i].to);
 
         ck_assert_msg(r->err.code == cases[i].rc, "%u: %s", i, r->err.msg);
         ck_assert_str_eq(r->err.field, cases[i].field);
         ck_assert_str_eq(r->err.rule, cases[i].rule);
     }
     w.at[1].is_mute = true;
-    ck_assert(!move(&w, 1, "c2")->err.code);
-    ck_assert_str_eq(move(&w, 1, "c3")->err.rule, "tenant_is_moving");
+    ck_assert(!world_move(&w, 1, "c2")->err.code);
+    ck_assert_str_eq(world_move(&w, 1, "c3")->err.rule, "tenant_is_moving");
     RIG_REFUSES(w.rig, TENANT(1, "c3"), RC_CONFLICT, "tenant_is_moving");
     {
         struct command cmd = { .kind = COMMAND_DELETE_CLUSTER, .who = "test" };
 
         rig_cluster(w.rig, "c5", "172.16.255.5");
-        ck_assert(!move(&w, 2, "c5")->err.code);
+        ck_assert(!world_move(&w, 2, "c5")->err.code);
         rig_copy(cmd.name, "c5");
         ck_assert_str_eq(rig_command(w.rig, &cmd)->err.rule, "cluster_in_use");
     }

@@ -105,6 +105,8 @@ START_TEST(what_is_packed_comes_back_and_damage_does_not)
     strcpy(o.text, "why");
     o.is_cancelled = true;
     o.move.ignores_steering = true;
+    strcpy(o.move.waived_by, "ann");
+    strcpy(o.move.waived_why, "gone");
     operation_pack(&o, &bytes);
     ck_assert(!operation_unpack(bytes.data, bytes.len, &got, NULL));
     ck_assert_mem_eq(&got, &o, sizeof(o));
