@@ -102,7 +102,7 @@ static void fill_batch(struct sync *s, struct ctl_msg *m, uint64_t revision, boo
     m->batch.revision = ends ? revision : 0;
     m->batch.ready = ends;
     m->batch.ops = ops;
-    if (ends) {
+    if (ends && revision >= s->last_change) { /* else a later one is still to be told */
         s->must_end = false;
     }
     if (ops) {

@@ -287,6 +287,31 @@ START_TEST(a_revision_that_comes_in_parts_is_had_only_with_the_last)
 }
 END_TEST
 
+/* The revision before is still to be sent when the last part of the next one comes and
+ * brings nothing: a node stayed one revision behind for good. */
+START_TEST(an_empty_last_part_behind_an_unsent_revision_is_not_forgotten)
+{
+    struct agent_hello hello = { .device_id = "gw", .boot_id = 1, .ready = true };
+    struct pair p;
+    struct ctl_msg m;
+    struct sync *s;
+
+    pair_init(&p, 13);
+    s = sync_new(p.desired, 5);
+    hello.applied = 5;
+    sync_start(s, &hello);
+    change(&p, s, 6, some_vms(7, 1, 3, NC_NEW));
+    change(&p, s, 0, some_vms(7, 9, 3, NC_NEW));
+    sync_change(s, 7, NULL);
+    expect_batch(s, true, 6);
+    expect_batch(s, true, 0);
+    expect_batch(s, false, 7);
+    ck_assert(!sync_next(s, &m));
+    sync_free(s);
+    pair_fini(&p);
+}
+END_TEST
+
 START_TEST(a_delete_is_passed_on_to_where_a_put_went_before_it_was_known_to_be_empty)
 {
     struct agent_hello hello = { .device_id = "gw", .boot_id = 1, .ready = true };
@@ -535,6 +560,7 @@ int main(void)
     tcase_add_test(tc, a_change_is_forwarded_as_it_is_and_nothing_else);
     tcase_add_test(tc, a_device_that_does_not_answer_gets_no_more_than_the_window);
     tcase_add_test(tc, a_revision_that_comes_in_parts_is_had_only_with_the_last);
+    tcase_add_test(tc, an_empty_last_part_behind_an_unsent_revision_is_not_forgotten);
     tcase_add_test(
         tc, a_delete_is_passed_on_to_where_a_put_went_before_it_was_known_to_be_empty);
     tcase_add_test(tc, an_answer_to_nothing_that_was_asked_is_refused);
