@@ -39,8 +39,8 @@ static bool spend(struct search *s, uint32_t n)
 {
     if (*s->work < n) {
         s->rc = err_field(s->err, RC_RANGE, "prefix", "peer_complexity",
-                          "too many overlapping peer routes to check in one batch: "
-                          "split it, or use fewer");
+                          "too many overlapping peer routes to check: split the "
+                          "batch, or let fewer tenants peer through one another");
         return false;
     }
     *s->work -= n;

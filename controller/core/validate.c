@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #define CHAIN_WORK  1000000u /* steps of one batch's chain checks: some 20 ms in all */
+#define ROUTE_WORK  300000u  /* of one route's: it is not cut into slices */
 #define CHAIN_UNITS 40u      /* of a route without any: a look-up for each length */
 
 /* Index of the entry (op, table, vni, key); null key: the first of that VNI. */
@@ -286,6 +287,8 @@ static enum rc check_chain(struct core *c, struct pending *p, uint32_t vni,
                            const struct row *before, const struct row *after)
 {
     const struct row *row = after ? after : before;
+    uint32_t left = p->at.chain_work < ROUTE_WORK ? p->at.chain_work : ROUTE_WORK;
+    uint32_t work = left;
     enum rc rc;
 
     /* A route that shields can only end chains; one that goes may uncover a peer. */
@@ -293,7 +296,8 @@ static enum rc check_chain(struct core *c, struct pending *p, uint32_t vni,
         return RC_OK;
     }
     units_spend(&c->units, CHAIN_UNITS);
-    rc = chains_check(c, vni, row, &p->at.chain_work, &p->reply.err);
+    rc = chains_check(c, vni, row, &work, &p->reply.err);
+    p->at.chain_work -= left - work;
     if (rc) {
         p->reply.bad_index = find_index(p->ops, BATCH_PUT, vni, TABLE_VXLAN_ROUTE, row);
         if (p->reply.bad_index == UINT32_MAX) {

@@ -261,6 +261,51 @@ START_TEST(a_hub_with_many_peers_and_a_large_vni_stay_cheap_to_check)
 }
 END_TEST
 
+static void put_peer(struct batch_writer *w, uint32_t vni, uint32_t addr, uint8_t len,
+                     uint32_t peer)
+{
+    struct entry e = { .table = TABLE_VXLAN_ROUTE, .vni = vni };
+
+    e.route.dst = (struct prefix){ ip_v4(addr), len };
+    e.route.action = (struct route_action){ .scope = SCOPE_PEER, .vni = peer };
+    batch_add_entry(w, ENTRY_PUT, &e);
+}
+
+/* Each of WIDE tenants peers, by a prefix of its own, to each of WIDE others, and those
+ * to one: behind it are WIDE^3 ways to look at.  What one route may cost is bounded,
+ * and it is below what a batch may. */
+START_TEST(a_route_whose_check_would_take_too_long_is_refused_and_others_are_not)
+{
+    enum { WIDE = 72, HUB = 1, INNER = 100, OUTER = 200 };
+    struct rig *r = rig_new();
+    struct batch_writer w;
+
+    rig_cluster(r, "c1", "172.16.255.1");
+    batch_writer_init(&w);
+    for (uint32_t vni = 1; vni < OUTER + WIDE; vni++) {
+        struct entry e = { .table = TABLE_TENANT, .vni = vni };
+
+        rig_copy(e.tenant.cluster, "c1");
+        batch_add_entry(&w, ENTRY_PUT, &e);
+    }
+    rig_queue(r, batch_writer_finish(&w));
+    for (uint32_t i = 0; i < WIDE; i++) {
+        put_peer(&w, INNER + i, 0x0a000000, 8, HUB);
+        for (uint32_t k = 0; k < WIDE; k++) {
+            put_peer(&w, OUTER + i, 0x0a000000 + (k << 16), 16, INNER + k);
+        }
+    }
+    rig_queue(r, batch_writer_finish(&w));
+    rig_run(r);
+    ck_assert_int_eq(rig_reply(r, r->next_token)->err.code, RC_OK);
+    RIG_REFUSES(r, routes("1 10.0.0.0/8 2"), RC_RANGE, "peer_complexity");
+    /* Of the same size, but only one of the ways overlaps it. */
+    rig_must(r, routes("1 10.7.0.0/16 2;1 10.8.0.0/16 3"));
+    batch_writer_fini(&w);
+    rig_free(r);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("chains");
@@ -270,6 +315,8 @@ int main(void)
     tcase_add_loop_test(tc, random_edits_are_accepted_exactly_when_no_address_loops, 0,
                         8);
     tcase_add_test(tc, a_hub_with_many_peers_and_a_large_vni_stay_cheap_to_check);
+    tcase_add_test(
+        tc, a_route_whose_check_would_take_too_long_is_refused_and_others_are_not);
     tcase_set_timeout(tc, 60);
     return unit_run("chains", tc);
 }
