@@ -29,16 +29,9 @@ static uint64_t outer_hash(const struct fwd_packet *p, const struct layers *l)
 {
     const uint8_t *ip = p->data + l->outer_l3;
     uint64_t rest = (uint64_t)PROTO_UDP << 32 | load_be32(p->data + l->udp);
-    uint64_t addresses;
 
-    if (l->outer_family == IP_V4) {
-        addresses = load_be64(ip + 12);
-    } else {
-        addresses =
-            mix(load_be64(ip + 8) ^ MIX_SALT_0, load_be64(ip + 16) ^ MIX_SALT_1) ^
-            mix(load_be64(ip + 24) ^ MIX_SALT_2, load_be64(ip + 32) ^ MIX_SALT_3);
-    }
-    return mix(addresses ^ MIX_SALT_0, rest ^ MIX_SALT_1);
+    return mix(mix_addresses(ip, l->outer_family == IP_V4) ^ MIX_SALT_0,
+               rest ^ MIX_SALT_1);
 }
 
 /* Checks 1 to 21; false: settled. */

@@ -4,7 +4,10 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
+
+#include "agent/fwd/wire.h"
 
 /* Odd 64-bit numbers with about half of the bits set; nothing depends on which. */
 #define MIX_SALT_0 UINT64_C(0x9e3779b97f4a7c15)
@@ -19,4 +22,14 @@ static inline uint64_t mix(uint64_t a, uint64_t b)
     unsigned __int128 product = (unsigned __int128)a * b;
 
     return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* Of a packet's two addresses; `ip` is its IP header. */
+static inline uint64_t mix_addresses(const uint8_t *ip, bool is_v4)
+{
+    if (is_v4) {
+        return load_be64(ip + 12);
+    }
+    return mix(load_be64(ip + 8) ^ MIX_SALT_0, load_be64(ip + 16) ^ MIX_SALT_1) ^
+           mix(load_be64(ip + 24) ^ MIX_SALT_2, load_be64(ip + 32) ^ MIX_SALT_3);
 }

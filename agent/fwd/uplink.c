@@ -16,19 +16,12 @@ static uint64_t flow_hash(const struct fwd_packet *p, const struct layers *l)
     const uint8_t *ip = p->data + l->inner_l3;
     uint32_t end = l->inner_l3 + l->inner_size;
     uint64_t rest = (uint64_t)l->vni << 40 | (uint64_t)l->inner_proto << 32;
-    uint64_t addresses;
 
     if (has_ports(l->inner_proto) && !l->is_fragment && l->inner_l4 + 4u <= end) {
         rest |= load_be32(p->data + l->inner_l4);
     }
-    if (l->inner_family == IP_V4) {
-        addresses = load_be64(ip + 12);
-    } else {
-        addresses =
-            mix(load_be64(ip + 8) ^ MIX_SALT_0, load_be64(ip + 16) ^ MIX_SALT_1) ^
-            mix(load_be64(ip + 24) ^ MIX_SALT_2, load_be64(ip + 32) ^ MIX_SALT_3);
-    }
-    return mix(addresses ^ MIX_SALT_0, rest ^ MIX_SALT_1);
+    return mix(mix_addresses(ip, l->inner_family == IP_V4) ^ MIX_SALT_0,
+               rest ^ MIX_SALT_1);
 }
 
 static uint64_t ip_fold(const struct ip *ip)
