@@ -98,6 +98,7 @@ control IngressA(inout headers_t h, inout tna_metadata_t v,
     Acl() acl;
     VniMeter() vni_meter;
     DropCount() drop_count;
+    PortIn() port_in;
 
     action to_control_thread(bit<8> reason) {
         h.bridge.setInvalid();
@@ -126,6 +127,7 @@ control IngressA(inout headers_t h, inout tna_metadata_t v,
     }
 
     apply {
+        port_in.apply(i.ingress_port);
         if (h.packet_out.isValid() && h.packet_out.probe == 1) {
             v.probe = 1;
             v.in_port = h.packet_out.egress_port;
@@ -435,6 +437,7 @@ control EgressA(inout headers_t h, inout tna_metadata_t v, in egress_intrinsic_m
     Rewrite() rewrite;
     Verdict() verdict;
     DropCount() drop_count;
+    PortOut() port_out;
 
     action back() {
         h.packet_in.setValid();
@@ -492,6 +495,8 @@ control EgressA(inout headers_t h, inout tna_metadata_t v, in egress_intrinsic_m
         }
         if (v.probe == 1) {
             back();
+        } else if (v.m.drop == 0) {
+            port_out.apply(i.egress_port);
         }
     }
 }

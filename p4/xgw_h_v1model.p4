@@ -142,6 +142,7 @@ control V1Ingress(inout headers_t h, inout v1_metadata_t v, inout standard_metad
     Verdict() verdict;
     FollowUdpChecksum() follow_udp_checksum;
     DropCount() drop_count;
+    PortIn() port_in;
     bit<16> before = 0;
     bit<16> after = 0;
 
@@ -157,6 +158,9 @@ control V1Ingress(inout headers_t h, inout v1_metadata_t v, inout standard_metad
     }
 
     apply {
+        if (v.peer_hops == 0) { /* not a second time */
+            port_in.apply(s.ingress_port);
+        }
         if (h.packet_out.isValid()) {
             v.is_probe = h.packet_out.probe;
         }
@@ -262,7 +266,9 @@ control V1Ingress(inout headers_t h, inout v1_metadata_t v, inout standard_metad
 }
 
 control V1Egress(inout headers_t h, inout v1_metadata_t v, inout standard_metadata_t s) {
+    PortOut() port_out;
     apply {
+        port_out.apply(s.egress_port);
     }
 }
 

@@ -69,7 +69,9 @@ uint32_t hswitch_meter_count(const struct hswitch *s, enum phys_meter meter)
 
 uint32_t hswitch_counter_count(const struct hswitch *s, enum phys_counter counter)
 {
-    return counter == PHYS_COUNTER_DROP ? DROP_COUNT : s->sizes.meters;
+    return counter == PHYS_COUNTER_DROP  ? DROP_COUNT
+           : counter == PHYS_COUNTER_VNI ? s->sizes.meters
+                                         : PHYS_PORTS;
 }
 
 static bool half_init(struct hswitch *s, struct hhalf *h, uint64_t seed)
@@ -94,9 +96,12 @@ static bool half_init(struct hswitch *s, struct hhalf *h, uint64_t seed)
         ok = h->meter[m] != NULL;
     }
     h->nc = lines_reserve(HNC_COUNT * sizeof(*h->nc));
-    h->drop_base = calloc(DROP_COUNT, sizeof(*h->drop_base));
-    h->vni_base = calloc(s->sizes.meters, sizeof(*h->vni_base));
-    return ok && h->nc && h->drop_base && h->vni_base;
+    for (unsigned k = 0; ok && k < PHYS_COUNTERS; k++) {
+        h->base[k] =
+            calloc(hswitch_counter_count(s, (enum phys_counter)k), sizeof(*h->base[k]));
+        ok = h->base[k] != NULL;
+    }
+    return ok && h->nc;
 }
 
 static void half_fini(struct hhalf *h)
@@ -113,8 +118,9 @@ static void half_fini(struct hhalf *h)
         free(h->meter[m]);
     }
     lines_unreserve(h->nc, HNC_COUNT * sizeof(*h->nc));
-    free(h->drop_base);
-    free(h->vni_base);
+    for (unsigned k = 0; k < PHYS_COUNTERS; k++) {
+        free(h->base[k]);
+    }
 }
 
 static bool workers_init(struct hswitch *s)

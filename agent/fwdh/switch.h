@@ -39,6 +39,11 @@ struct hswitch_port {
     struct ip next_hop[2];
 };
 
+struct hcount {
+    uint64_t packets;
+    uint64_t bytes;
+};
+
 struct hswitch_options {
     const struct phys_sizes *sizes; /* of a half; copied */
     unsigned workers;               /* 1 to HSWITCH_WORKERS_MAX */
@@ -46,6 +51,11 @@ struct hswitch_options {
     struct hswitch_port ports[HSWITCH_PORTS_MAX];
     bool udp6_zero_csum; /* RFC 6935, as fwd_config has it */
     uint64_t seed;       /* of the hashes */
+    /* What came in and went out by a port so far, as its driver counts it; null: all
+     * stays 0.  The control thread. */
+    void (*port_counts)(void *arg, unsigned port, struct hcount *ret_rx,
+                        struct hcount *ret_tx);
+    void *port_counts_arg;
 };
 
 /* An NC's address.  Two copies, and a version that says which one counts, so a reader
@@ -67,11 +77,6 @@ struct hport_out {
 struct hcell { /* packets and bytes; one writer, any number of readers */
     _Atomic(uint64_t) packets;
     _Atomic(uint64_t) bytes;
-};
-
-struct hcount {
-    uint64_t packets;
-    uint64_t bytes;
 };
 
 /* What one worker counts and announces; on lines of its own. */
@@ -113,8 +118,7 @@ struct hhalf {
     uint32_t acl_line;
     bool config_is_stale;
     bool acl_is_stale;
-    struct hcount *drop_base; /* what a write to a counter took off */
-    struct hcount *vni_base;
+    struct hcount *base[PHYS_COUNTERS]; /* what writes to a counter took off */
 };
 
 struct hretired_config {

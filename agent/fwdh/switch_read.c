@@ -115,20 +115,46 @@ void hswitch_get_meter(const struct hswitch *s, unsigned half, enum phys_meter m
     *ret = c ? c->given : (struct phys_meter_config){ 0, 0, 0, 0 };
 }
 
-void hswitch_get_counter(const struct hswitch *s, unsigned half,
-                         enum phys_counter counter, uint32_t index, struct hcount *ret)
+/* Of all workers. */
+static struct hcount counted(const struct hswitch *s, unsigned half,
+                             enum phys_counter counter, uint32_t index)
 {
-    const struct hhalf *h = &s->half[half];
-    const struct hcount *base =
-        counter == PHYS_COUNTER_DROP ? &h->drop_base[index] : &h->vni_base[index];
+    struct hcount sum = { 0, 0 };
 
-    *ret = (struct hcount){ -base->packets, -base->bytes };
     for (unsigned i = 0; i < s->options.workers; i++) {
         const struct hworker *w = &s->workers[i];
         const struct hcell *cell =
             counter == PHYS_COUNTER_DROP ? &w->drop[half][index] : &w->vni[half][index];
 
-        ret->packets += atomic_load_explicit(&cell->packets, memory_order_relaxed);
-        ret->bytes += atomic_load_explicit(&cell->bytes, memory_order_relaxed);
+        sum.packets += atomic_load_explicit(&cell->packets, memory_order_relaxed);
+        sum.bytes += atomic_load_explicit(&cell->bytes, memory_order_relaxed);
     }
+    return sum;
+}
+
+/* A port belongs to one half; the other's cell of it counts nothing. */
+static struct hcount counted_by_port(const struct hswitch *s, unsigned half,
+                                     enum phys_counter counter, uint32_t port)
+{
+    struct hcount rx = { 0, 0 };
+    struct hcount tx = { 0, 0 };
+
+    if (s->options.port_counts && port < s->options.port_count &&
+        port % HSWITCH_HALVES == half) {
+        s->options.port_counts(s->options.port_counts_arg, port, &rx, &tx);
+    }
+    return counter == PHYS_COUNTER_PORT_RX ? rx : tx;
+}
+
+void hswitch_get_counter(const struct hswitch *s, unsigned half,
+                         enum phys_counter counter, uint32_t index, struct hcount *ret)
+{
+    const struct hcount *base = &s->half[half].base[counter][index];
+    bool is_of_port =
+        counter == PHYS_COUNTER_PORT_RX || counter == PHYS_COUNTER_PORT_TX;
+
+    *ret = is_of_port ? counted_by_port(s, half, counter, index)
+                      : counted(s, half, counter, index);
+    ret->packets -= base->packets;
+    ret->bytes -= base->bytes;
 }

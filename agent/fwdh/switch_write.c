@@ -408,7 +408,7 @@ enum rc hswitch_set_counter(struct hswitch *s, unsigned half, enum phys_counter 
                             uint64_t index, const struct hcount *value, struct err *err)
 {
     struct hhalf *h = &s->half[half];
-    struct hcount *base = counter == PHYS_COUNTER_DROP ? h->drop_base : h->vni_base;
+    struct hcount *base = h->base[counter];
     struct hcount now;
 
     if (index >= hswitch_counter_count(s, counter)) {

@@ -209,6 +209,8 @@ static const char *const meter_names[PHYS_METERS] = {
 static const char *const counter_names[PHYS_COUNTERS] = {
     [PHYS_COUNTER_DROP] = "drop_reason",
     [PHYS_COUNTER_VNI] = "vni_counter",
+    [PHYS_COUNTER_PORT_RX] = "port_rx",
+    [PHYS_COUNTER_PORT_TX] = "port_tx",
 };
 
 /* The tables that grow with the tenants are multiplied by `scale`; partitions are as

@@ -111,6 +111,9 @@ enum phys_half {
 /* Partition 0 stays empty: a missed route_tcam points there. */
 #define PHYS_PART_NONE 0
 
+/* A port's number has 9 bits: the pipe and 7 of its own. */
+#define PHYS_PORTS 512
+
 #define PHYS_KEY_MAX  42 /* bytes; acl's */
 #define PHYS_DATA_MAX 28 /* bytes; src6's */
 
@@ -178,8 +181,10 @@ enum phys_meter {
 };
 
 enum phys_counter {
-    PHYS_COUNTER_DROP, /* by enum drop_reason of agent/fwd */
-    PHYS_COUNTER_VNI,  /* by `meter` of set_vni */
+    PHYS_COUNTER_DROP,    /* by enum drop_reason of agent/fwd */
+    PHYS_COUNTER_VNI,     /* by `meter` of set_vni */
+    PHYS_COUNTER_PORT_RX, /* by port: what came in, whatever became of it */
+    PHYS_COUNTER_PORT_TX, /* by port: what went out */
     PHYS_COUNTERS
 };
 

@@ -46,6 +46,10 @@ static const struct layout_table xgw_h_tables[] = {
       .source = "224 bits of action and the match" },
     { "drop_reason", PIPE_A, MATCH_INDEX, .entries = 512, .words = BLOCKS(4, 512),
       .source = "256 counters in either gress, and a spare of each" },
+    { "port_rx", PIPE_A, MATCH_INDEX, .entries = 512, .words = BLOCKS(2, 512),
+      .source = "512 counters, and a spare" },
+    { "port_tx", PIPE_A, MATCH_INDEX, .entries = 512, .words = BLOCKS(2, 512),
+      .source = "512 counters, and a spare" },
 
     /* egress and ingress B */
     { "route_tcam", PIPE_B, MATCH_TERNARY, .is_halved = true, .key_bits = 152,
@@ -79,7 +83,7 @@ const struct layout layout_xgw_h = {
     .routes_per_row = 13,
     /* The 14-byte bridge replaces the 14 bytes of the outer Ethernet header. */
     .path = { .passes = 2 },
-    .reported = { { 0.591, 0.111, 0.49, 11 }, { 0.810, 0.257, 0.21, 12 } },
+    .reported = { { 0.595, 0.111, 0.50, 11 }, { 0.810, 0.257, 0.21, 12 } },
 };
 
 const struct layout_table *layout_table(const struct layout *l, const char *name)

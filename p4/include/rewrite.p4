@@ -210,4 +210,19 @@ control DropCount(in bit<8> reason) {
     }
 }
 
+/* What came in by a port, whatever becomes of it, and what went out by one. */
+control PortIn(in bit<9> port) {
+    COUNTER(port_rx, PORT_COUNTERS, 9)
+    apply {
+        COUNT(port_rx, port);
+    }
+}
+
+control PortOut(in bit<9> port) {
+    COUNTER(port_tx, PORT_COUNTERS, 9)
+    apply {
+        COUNT(port_tx, port);
+    }
+}
+
 #endif

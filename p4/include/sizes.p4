@@ -41,5 +41,7 @@
 #define PORT_OUT_SIZE    1024   /* port x fallback or not x family */
 
 #define DROP_COUNTERS 256 /* by drop reason, an octet */
+#define PORT_COUNTERS 512 /* a port has 9 bits: 2 of the pipe, 7 of its own. 64 + 64 bit a
+                           * cell, so half a block, twice: the spare bank */
 
 #endif

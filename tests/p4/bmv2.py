@@ -136,8 +136,9 @@ class Switch:
         entry.config.pir, entry.config.pburst = rate, burst
         self.update([entity], MODIFY)
 
-    def counter(self, name):
-        """{index: packets} of all counters of that name, without zeros."""
+    def counter(self, name, what="packet_count"):
+        """{index: packets} of all counters of that name, without zeros; or bytes, with
+        "byte_count"."""
         found = {}
         for c in self.info.counters:
             if p4info.last(c.preamble.name) != name:
@@ -146,7 +147,7 @@ class Switch:
             request.entities.add().counter_entry.counter_id = c.preamble.id
             for answer in self.stub.Read(request, timeout=60):
                 for e in answer.entities:
-                    n = e.counter_entry.data.packet_count
+                    n = getattr(e.counter_entry.data, what)
                     if n:
                         at = e.counter_entry.index.index
                         found[at] = found.get(at, 0) + n

@@ -56,9 +56,14 @@ int main(void)
                : i == PHYS_METER_FB_CLASS ? 2
                                           : sizes->fallback_buckets);
     }
-    printf("},\"counters\":{\"%s\":256,\"%s\":%u},\"partition_slots\":%u,",
-           phys_counter_name(PHYS_COUNTER_DROP), phys_counter_name(PHYS_COUNTER_VNI),
-           sizes->meters, sizes->partition_slots);
+    printf("},\"counters\":{");
+    for (unsigned i = 0; i < PHYS_COUNTERS; i++) {
+        printf("%s\"%s\":%u", i ? "," : "", phys_counter_name(i),
+               i == PHYS_COUNTER_DROP  ? 256
+               : i == PHYS_COUNTER_VNI ? sizes->meters
+                                       : PHYS_PORTS);
+    }
+    printf("},\"partition_slots\":%u,", sizes->partition_slots);
     printf("\"partitions\":%u,\"drop_reasons\":{", sizes->partitions);
     for (unsigned i = 1; i < DROP_COUNT; i++) {
         printf("%s\"%s\":%u", i > 1 ? "," : "", drop_reason_name(i), i);

@@ -321,6 +321,35 @@ class Cases(WithSwitch):
             with self.subTest(case=name):
                 self.assertEqual(self.probe(frame)[0], (1, KEPT))
 
+    def port_counts(self):
+        """{(counter, packets or bytes): {port: so many}}"""
+        return {(name, what): self.switch.counter(name, what)
+                for name in ("port_rx", "port_tx") for what in ("packet_count", "byte_count")}
+
+    def test_a_port_counts_what_came_in_once_and_what_went_out(self):
+        peers = [f for n, f, _ in self.expected("forward") if n.startswith("peer")]
+        self.assertGreater(len(peers), 0)  # they go round: twice through the ingress
+        unknown = cases.tunnel(cases.plain(), vni=4000)
+        self.assertEqual(self.chip.forward(unknown, 0), [("drop", "unknown_vni")])
+        want = self.port_counts()
+
+        def count(name, port, frame):
+            for what, n in (("packet_count", 1), ("byte_count", len(frame))):
+                of = want[name, what]
+                of[port] = of.get(port, 0) + n
+
+        for frame in peers[:3] + [cases.tunnel(cases.plain(dst="10.0.0.4"))]:
+            count("port_rx", 1, frame)
+            count("port_tx", self.out(frame, 1)[0], frame)
+        self.refused([unknown], "unknown_vni")
+        count("port_rx", 0, unknown)
+        self.assertEqual(self.port_counts(), want)
+        self.probe(cases.tunnel(cases.plain(), 6))  # came by no port, and leaves by none
+        got = self.port_counts()
+        for name, ports in got.items():
+            self.assertEqual({p: n for p, n in ports.items() if p != bmv2.CPU_PORT},
+                             {p: n for p, n in want[name].items() if p != bmv2.CPU_PORT}, name)
+
     def test_packets_of_a_flow_and_of_its_answers_take_one_port(self):
         ports = {}
         for sport in range(40):

@@ -64,7 +64,7 @@ ACTIONS = {
 }
 NO_ACTION = 21257015
 METERS = {"vni_meter": 24576, "fb_service": 4096, "fb_miss": 4096, "fb_class": 2}
-COUNTERS = {"drop_reason": 256, "vni_counter": 24576}
+COUNTERS = {"drop_reason": 256, "vni_counter": 24576, "port_rx": 512, "port_tx": 512}
 SIZES = {"vtep": 64, "source": 512, "vni": 262144, "acl": 1024, "route_tcam": 9216,
          "route_part": 147456, "vm_nc_conflict": 8192, "vm_nc": 524288,
          "vm_nc_spill": 393216, "nc": 131072, "next_hop": 512, "port_out": 1024,
