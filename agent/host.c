@@ -80,7 +80,7 @@ static void read_core(struct host *h, const char *line, uint64_t tick_ns)
         *r = (struct device_reading){
             .part = name,
             .resource = "busy",
-            .kind = READING_LOAD,
+            .kind = READING_FIGURE,
             .is_counter = true,
             .value = (t[0] + t[1] + t[2] + t[5] + t[6] + t[7]) * tick_ns,
             .capacity = 1000000000u

@@ -17,5 +17,6 @@ struct host {
 };
 
 /* Reads anew; what cannot be read is left out.  `with_cores`: also each core's busy
- * time, of a device that says nothing of its own cores. */
+ * time, of a device that says nothing of its own cores: its packets go by none of them,
+ * so they are figures and no level is made of them. */
 void host_read(struct host *h, bool with_cores);

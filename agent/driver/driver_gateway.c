@@ -1,4 +1,5 @@
 #include "agent/driver/driver_gateway_impl.h"
+#include "agent/driver/gateway_words.h"
 
 #include <event2/event.h>
 #include <stdio.h>
@@ -329,16 +330,14 @@ static void add(struct readings *r, const struct device_reading *reading)
 
 static void add_port(struct readings *r, const Xgw__Gateway__V1__PortCounters *p)
 {
-    const char *part = join(r, "port/", p->name);
+    const struct port_counts counts = { p->rx_packets, p->rx_bytes, p->tx_packets,
+                                        p->tx_bytes, p->link_bps };
+    struct device_reading readings[PORT_READINGS];
 
-    add(r, &(struct device_reading){ part, "rx_bps", READING_LOAD, true,
-                                     p->rx_bytes * 8, p->link_bps });
-    add(r, &(struct device_reading){ part, "tx_bps", READING_LOAD, true,
-                                     p->tx_bytes * 8, p->link_bps });
-    add(r, &(struct device_reading){ part, "rx_pps", READING_FIGURE, true,
-                                     p->rx_packets, 0 });
-    add(r, &(struct device_reading){ part, "tx_pps", READING_FIGURE, true,
-                                     p->tx_packets, 0 });
+    gateway_words_port(join(r, "port/", p->name), &counts, readings);
+    for (unsigned i = 0; i < PORT_READINGS; i++) {
+        add(r, &readings[i]);
+    }
 }
 
 static void add_readings(struct readings *r, const Xgw__Gateway__V1__Counters *c)
@@ -355,9 +354,10 @@ static void add_readings(struct readings *r, const Xgw__Gateway__V1__Counters *c
         add_port(r, c->ports[i]);
     }
     for (size_t i = 0; i < c->n_cores; i++) {
-        add(r, &(struct device_reading){ join(r, "core/", c->cores[i]->name), "busy",
-                                         READING_LOAD, true, c->cores[i]->busy_ns,
-                                         1000000000u });
+        struct device_reading core = gateway_words_core(
+            join(r, "core/", c->cores[i]->name), c->cores[i]->busy_ns);
+
+        add(r, &core);
     }
 }
 

@@ -128,6 +128,8 @@ void p4runtime_go_down(struct p4runtime *p, const struct err *cause)
     p4rt_read_cancel(p->totals_read);
     p->totals_read = NULL;
     p4runtime_count_drop(p);
+    p4runtime_soft_drop(p);
+    p4runtime_top_drop(p);
     p4runtime_drop_probes(p);
     if (p->counters_read) {
         p4rt_read_cancel(p->counters_read);
@@ -435,6 +437,8 @@ static void p4_close(struct driver *d)
     struct p4runtime *p = of(d);
 
     p4runtime_count_drop(p);
+    p4runtime_soft_drop(p);
+    p4runtime_top_drop(p);
     p4runtime_stop_read(p);
     p4rt_read_cancel(p->totals_read);
     p4rt_read_cancel(p->counters_read);

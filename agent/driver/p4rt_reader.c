@@ -150,16 +150,9 @@ static void add_state(struct buf *to, const struct p4rt_read *r, const void *arg
     }
 }
 
-/* Which cells of which counter; no indexes: all. */
-struct cells {
-    enum phys_counter counter;
-    const uint32_t *index;
-    uint32_t count;
-};
-
-static void add_counter(struct buf *to, const struct p4rt_read *r, const void *arg)
+static void add_counter(struct buf *to, const struct p4rt_read *r,
+                        const struct p4rt_cells *cells)
 {
-    const struct cells *cells = arg;
     const uint32_t *ids = p4rt_switch_info(r->sw)->counter_id[cells->counter];
 
     for (unsigned part = 0; part < P4RT_COUNTER_PARTS && ids[part] != 0; part++) {
@@ -173,10 +166,29 @@ static void add_counter(struct buf *to, const struct p4rt_read *r, const void *a
     }
 }
 
+struct counters {
+    const struct p4rt_cells *cells;
+    unsigned count;
+};
+
+static void add_counters(struct buf *to, const struct p4rt_read *r, const void *arg)
+{
+    const struct counters *counters = arg;
+
+    for (unsigned i = 0; i < counters->count; i++) {
+        add_counter(to, r, &counters->cells[i]);
+    }
+}
+
+struct indexes {
+    const uint32_t *index;
+    uint32_t count;
+};
+
 static void add_meters(struct buf *to, const struct p4rt_read *r, const void *arg)
 {
     const uint32_t *ids = p4rt_switch_info(r->sw)->meter_id;
-    const struct cells *of_vnis = arg;
+    const struct indexes *of_vnis = arg;
 
     for (unsigned meter = 0; meter < PHYS_METERS; meter++) {
         struct p4rt_query q = { .kind = P4RT_METER, .id = ids[meter] };
@@ -256,25 +268,25 @@ struct p4rt_read *p4rt_read_state(struct p4rt_switch *sw,
 struct p4rt_read *p4rt_read_counter(struct p4rt_switch *sw, enum phys_counter counter,
                                     const struct p4rt_read_events *events, void *ctx)
 {
-    const struct cells all = { .counter = counter };
+    const struct p4rt_cells all = { .counter = counter };
 
-    return start(sw, events, ctx, add_counter, &all);
+    return p4rt_read_cells(sw, &all, 1, events, ctx);
 }
 
-struct p4rt_read *p4rt_read_cells(struct p4rt_switch *sw, enum phys_counter counter,
-                                  const uint32_t index[], uint32_t count,
+struct p4rt_read *p4rt_read_cells(struct p4rt_switch *sw,
+                                  const struct p4rt_cells cells[], unsigned count,
                                   const struct p4rt_read_events *events, void *ctx)
 {
-    const struct cells some = { counter, index, count };
+    const struct counters some = { cells, count };
 
-    return start(sw, events, ctx, add_counter, &some);
+    return start(sw, events, ctx, add_counters, &some);
 }
 
 struct p4rt_read *p4rt_read_meters(struct p4rt_switch *sw, const uint32_t index[],
                                    uint32_t count,
                                    const struct p4rt_read_events *events, void *ctx)
 {
-    const struct cells of_vnis = { .index = index, .count = count };
+    const struct indexes of_vnis = { index, count };
 
     return start(sw, events, ctx, add_meters, &of_vnis);
 }

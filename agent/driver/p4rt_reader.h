@@ -36,9 +36,16 @@ struct p4rt_read *p4rt_read_state(struct p4rt_switch *sw,
 struct p4rt_read *p4rt_read_counter(struct p4rt_switch *sw, enum phys_counter counter,
                                     const struct p4rt_read_events *events, void *ctx);
 
-/* Those of `index`, which is borrowed while this is called. */
-struct p4rt_read *p4rt_read_cells(struct p4rt_switch *sw, enum phys_counter counter,
-                                  const uint32_t index[], uint32_t count,
+/* Which cells of which counter; no indexes: all. */
+struct p4rt_cells {
+    enum phys_counter counter;
+    const uint32_t *index;
+    uint32_t count;
+};
+
+/* These of several counters, in one read; borrowed while this is called. */
+struct p4rt_read *p4rt_read_cells(struct p4rt_switch *sw,
+                                  const struct p4rt_cells cells[], unsigned count,
                                   const struct p4rt_read_events *events, void *ctx);
 
 /* Those of vni_meter of `index`, and every cell of all other meters. */

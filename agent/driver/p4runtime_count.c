@@ -123,8 +123,8 @@ void p4runtime_count(struct p4runtime *p, uint64_t id, uint32_t from_vni)
                                                     .counter = on_cell,
                                                     .end = on_end };
     uint32_t index[COUNTERS_MAX + 1];
+    struct p4rt_cells cells = { PHYS_COUNTER_VNI, index, 0 };
     struct count_job *j;
-    uint32_t count;
 
     p4runtime_count_drop(p);
     if (!p->is_up) {
@@ -135,8 +135,8 @@ void p4runtime_count(struct p4runtime *p, uint64_t id, uint32_t from_vni)
         return; /* as one that is not answered */
     }
     if (!p->no_program) {
-        count = choose(p, j, from_vni, index);
-        j->read = p4rt_read_cells(p->sw, PHYS_COUNTER_VNI, index, count, &events, p);
+        cells.count = choose(p, j, from_vni, index);
+        j->read = p4rt_read_cells(p->sw, &cells, 1, &events, p);
         j->rc = j->read ? RC_OK : RC_NO_MEMORY;
     }
     if (!j->read) {

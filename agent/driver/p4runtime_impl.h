@@ -5,6 +5,9 @@
  *   p4runtime_jobs.c     writes, configurations and reads, one after the other
  *   p4runtime_read.c     reading back, and what follows from it
  *   p4runtime_count.c    counters of VNIs
+ *   p4runtime_totals.c   drops, ports, how full the tables are
+ *   p4runtime_top.c      the heaviest tenants and flows
+ *   p4runtime_soft.c     what only a switch in software tells
  *   p4runtime_probe.c    probes
  */
 #pragma once
@@ -13,9 +16,11 @@
 #include <sys/queue.h>
 
 #include "agent/driver/driver_p4runtime.h"
+#include "agent/driver/gateway_words.h"
 #include "agent/driver/p4rt_reader.h"
 #include "agent/driver/p4rt_writer.h"
 #include "agent/xgwh/xgwh.h"
+#include "proto/rpc/rpc_pb.h"
 
 enum job_kind { JOB_WRITE, JOB_CONFIGURE, JOB_READ };
 
@@ -54,6 +59,20 @@ enum read_purpose {
     READ_STATE, /* only the state rows, to see that nothing has changed */
 };
 
+#define SOFT_CORES_MAX 64
+
+struct soft_call; /* p4runtime_soft.c */
+
+struct p4runtime_soft {
+    struct soft_call *counting, *topping;
+    struct rpc_arena arena;
+    bool is_absent; /* on this connection: it is no switch in software */
+    uint32_t core_count;
+    struct device_reading cores[SOFT_CORES_MAX];
+    char core_names[SOFT_CORES_MAX][READING_PART_MAX + 1];
+    struct top_report top; /* its last answer; interval_ms 0: none */
+};
+
 struct p4runtime {
     struct driver driver;
     struct p4rt_switch *sw;
@@ -86,7 +105,12 @@ struct p4runtime {
     struct p4rt_outcome refusal;
     struct p4rt_read *totals_read;
     uint64_t drops[DROP_REASONS_MAX]; /* by enum drop_reason of agent/fwd */
-    struct count_job *count;          /* null: nobody asked */
+    uint16_t ports[XGWH_UPLINKS_MAX]; /* whose counters are read */
+    unsigned port_count;
+    struct port_counts port_counts[XGWH_UPLINKS_MAX];
+    struct p4runtime_soft soft;
+    struct tops *tops;       /* null: nobody asked yet */
+    struct count_job *count; /* null: nobody asked */
     struct p4rt_read *counters_read;
     struct driver_p4runtime_counters counters;
     struct probings probes; /* the first is under way … */
@@ -135,6 +159,23 @@ void p4runtime_drop_probes(struct p4runtime *p); /* without a word */
 
 /* p4runtime_totals.c */
 void p4runtime_poll_totals(struct driver *d);
+void p4runtime_read_totals(struct p4runtime *p); /* the second half of it */
+
+/* p4runtime_top.c */
+/* With every poll: reads on, some VNIs of a round. */
+void p4runtime_top_poll(struct p4runtime *p);
+/* The flows are there, or there are none: the round is over. */
+void p4runtime_top_flows(struct p4runtime *p);
+/* The report of the last round, once; false: none. */
+bool p4runtime_top_take(struct p4runtime *p, struct top_report *ret);
+void p4runtime_top_drop(struct p4runtime *p);
+
+/* p4runtime_soft.c */
+/* Asks; false: there is nobody to ask.  Else p4runtime_read_totals() or
+ * p4runtime_top_flows() follows, answered or not. */
+bool p4runtime_soft_cores(struct p4runtime *p);
+bool p4runtime_soft_flows(struct p4runtime *p);
+void p4runtime_soft_drop(struct p4runtime *p);
 
 /* p4runtime_count.c */
 void p4runtime_count(struct p4runtime *p, uint64_t id, uint32_t from_vni);

@@ -1,7 +1,8 @@
 /* p4runtime_totals: what a switch counts and how full its tables are.
  *
- * P4Runtime has no counters of ports: those are the switch's own telemetry.  How full
- * its tables are is what xgwh holds of it, read back and maintained since.
+ * Ports are those that packets may leave by, and what they carry is what the program
+ * counts (p4/README.md).  How full its tables are is what xgwh holds of it, read back
+ * and maintained since.
  */
 #include "agent/driver/p4runtime_impl.h"
 
@@ -20,23 +21,26 @@ static void no_entry(void *ctx, const struct phys_entry *e)
 /* ---- tables ---- */
 
 #define TABLE_READINGS (2 * PHYS_TABLES + 1)
+#define ALL_READINGS                                                                   \
+    (TABLE_READINGS + XGWH_UPLINKS_MAX * PORT_READINGS + SOFT_CORES_MAX)
 
-struct table_readings {
-    struct device_reading at[TABLE_READINGS];
+struct readings {
+    struct device_reading at[ALL_READINGS];
     uint32_t count;
-    char names[TABLE_READINGS][READING_RESOURCE_MAX + 1];
+    char tables[TABLE_READINGS][READING_RESOURCE_MAX + 1];
+    char ports[XGWH_UPLINKS_MAX][READING_PART_MAX + 1];
 };
 
 /* `half` < 0: of both alike. */
-static void add(struct table_readings *r, const char *table, int half, uint64_t used,
+static void add(struct readings *r, const char *table, int half, uint64_t used,
                 uint64_t capacity)
 {
-    char *name = r->names[r->count];
+    char *name = r->tables[r->count];
 
     if (half < 0) {
-        snprintf(name, sizeof(r->names[0]), "table.%s", table);
+        snprintf(name, sizeof(r->tables[0]), "table.%s", table);
     } else {
-        snprintf(name, sizeof(r->names[0]), "table.%s.%d", table, half);
+        snprintf(name, sizeof(r->tables[0]), "table.%s.%d", table, half);
     }
     r->at[r->count++] =
         (struct device_reading){ "", name, READING_TABLE, false, used, capacity };
@@ -67,7 +71,8 @@ static bool can_fill(enum phys_table table)
            table != PHYS_VM_NC_SPILL;
 }
 
-static void read_tables(const struct p4runtime *p, struct table_readings *ret)
+/* The first of all readings. */
+static void read_tables(const struct p4runtime *p, struct readings *ret)
 {
     struct xgwh_usage u = xgwh_status(p->xgwh).usage;
     unsigned halves = p4rt_switch_devices(p->sw);
@@ -89,15 +94,59 @@ static void read_tables(const struct p4runtime *p, struct table_readings *ret)
     add(ret, "meter", -1, u.meters, p->sizes.meters);
 }
 
+/* ---- ports ---- */
+
+/* An uplink is a port of one number in each pipe that has the wire: p4/README.md. */
+#define PIPE_2 256u
+
+static void add_ports(const struct p4runtime *p, struct readings *to,
+                      struct device_totals *totals)
+{
+    for (unsigned i = 0; i < p->port_count; i++) {
+        const struct port_counts *c = &p->port_counts[i];
+        char *part = to->ports[i];
+
+        snprintf(part, sizeof(to->ports[0]), "port/%u", p->ports[i]);
+        gateway_words_port(part, c, &to->at[to->count]);
+        to->count += PORT_READINGS;
+        totals->rx_packets += c->rx_packets;
+        totals->rx_bytes += c->rx_bytes;
+        totals->tx_packets += c->tx_packets;
+        totals->tx_bytes += c->tx_bytes;
+    }
+}
+
+static void count_port(struct p4runtime *p, bool is_rx, uint64_t index,
+                       uint64_t packets, uint64_t bytes)
+{
+    for (unsigned i = 0; i < p->port_count; i++) {
+        struct port_counts *c = &p->port_counts[i];
+
+        if (p->ports[i] != index && (p->ports[i] ^ PIPE_2) != index) {
+            continue;
+        }
+        if (is_rx) {
+            c->rx_packets += packets;
+            c->rx_bytes += bytes;
+        } else {
+            c->tx_packets += packets;
+            c->tx_bytes += bytes;
+        }
+    }
+}
+
 /* ---- totals ---- */
 
+static_assert(ALL_READINGS + 66 <= READINGS_MAX, "and those of the host");
 static_assert(DROP_COUNT <= DROP_REASONS_MAX, "every reason has its place");
 
 static void tell(struct p4runtime *p)
 {
     struct device_drop drops[DROP_COUNT];
-    struct table_readings readings = { .count = 0 };
+    struct readings readings = { .count = 0 };
     struct device_totals totals = { .drop_list = drops };
+    const struct p4runtime_soft *soft = &p->soft;
+    struct top_report top;
 
     for (unsigned i = 1; i < DROP_COUNT; i++) {
         drops[totals.drop_count++] =
@@ -107,9 +156,14 @@ static void tell(struct p4runtime *p)
     totals.drops += p->drops[DROP_NONE]; /* of reasons that we do not know */
     if (p->xgwh) {
         read_tables(p, &readings);
+        add_ports(p, &readings, &totals);
+    }
+    for (uint32_t i = 0; i < soft->core_count; i++) {
+        readings.at[readings.count++] = soft->cores[i];
     }
     totals.readings = readings.at;
     totals.reading_count = readings.count;
+    totals.top = p4runtime_top_take(p, &top) ? &top : NULL;
     p->driver.events->totals(p->driver.ctx, &totals);
 }
 
@@ -118,10 +172,12 @@ static void totals_cell(void *ctx, enum phys_counter counter, uint8_t device,
 {
     struct p4runtime *p = ctx;
 
-    (void)counter;
     (void)device;
-    (void)bytes;
-    p->drops[index < DROP_COUNT ? index : DROP_NONE] += packets;
+    if (counter == PHYS_COUNTER_DROP) {
+        p->drops[index < DROP_COUNT ? index : DROP_NONE] += packets;
+    } else {
+        count_port(p, counter == PHYS_COUNTER_PORT_RX, index, packets, bytes);
+    }
 }
 
 static void totals_end(void *ctx, enum rc rc, const struct err *err)
@@ -135,22 +191,52 @@ static void totals_end(void *ctx, enum rc rc, const struct err *err)
     }
 }
 
-void p4runtime_poll_totals(struct driver *d)
+/* The cells of each port, in either pipe. */
+static uint32_t port_cells(struct p4runtime *p, uint32_t index[2 * XGWH_UPLINKS_MAX])
+{
+    uint32_t count = 0;
+
+    p->port_count = xgwh_ports(p->xgwh, p->ports);
+    memset(p->port_counts, 0, sizeof(p->port_counts));
+    for (unsigned i = 0; i < p->port_count; i++) {
+        index[count++] = p->ports[i];
+        index[count++] = p->ports[i] ^ PIPE_2;
+    }
+    return count;
+}
+
+void p4runtime_read_totals(struct p4runtime *p)
 {
     static const struct p4rt_read_events events = { .entry = no_entry,
                                                     .counter = totals_cell,
                                                     .end = totals_end };
+    uint32_t index[2 * XGWH_UPLINKS_MAX];
+    uint32_t count = port_cells(p, index);
+    const struct p4rt_cells cells[] = { { PHYS_COUNTER_DROP, NULL, 0 },
+                                        { PHYS_COUNTER_PORT_RX, index, count },
+                                        { PHYS_COUNTER_PORT_TX, index, count } };
+
+    memset(p->drops, 0, sizeof(p->drops));
+    p->totals_read = p4rt_read_cells(p->sw, cells, 3, &events, p);
+}
+
+void p4runtime_poll_totals(struct driver *d)
+{
     struct p4runtime *p = (struct p4runtime *)d;
 
-    if (!p->is_up || p->totals_read) {
+    if (!p->is_up || p->totals_read || p->soft.counting) {
         return;
     }
-    memset(p->drops, 0, sizeof(p->drops));
     if (p->no_program) {
+        memset(p->drops, 0, sizeof(p->drops));
+        p->port_count = 0;
         tell(p);
         return;
     }
-    p->totals_read = p4rt_read_counter(p->sw, PHYS_COUNTER_DROP, &events, p);
+    p4runtime_top_poll(p);
+    if (!p4runtime_soft_cores(p)) {
+        p4runtime_read_totals(p);
+    }
 }
 
 /* ---- a counter's cells, for others ---- */

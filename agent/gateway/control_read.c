@@ -1,7 +1,7 @@
 /* What anybody may ask: status, counters, and what the tables hold. */
 #include "agent/gateway/control_internal.h"
+#include "agent/gateway/report.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,14 +58,10 @@ static void on_get_status(struct rpc_call *call, const struct rpc_msg *msg)
 
 /* ---- counters ---- */
 
-#define CORE_NAME_MAX 16
-
 struct counters {
     Xgw__Gateway__V1__TableUse tables[TABLE_COUNT];
     Xgw__Gateway__V1__TableUse *table_list[TABLE_COUNT];
-    Xgw__Gateway__V1__CoreCounter cores[RTE_MAX_LCORE];
-    Xgw__Gateway__V1__CoreCounter *core_list[RTE_MAX_LCORE];
-    char core_names[RTE_MAX_LCORE][CORE_NAME_MAX];
+    struct report_cores cores;
     struct fwd_totals totals;
     Xgw__Gateway__V1__PortCounters ports[PORTS_MAX];
     Xgw__Gateway__V1__PortCounters *port_list[PORTS_MAX];
@@ -110,17 +106,6 @@ static unsigned fill_tables(const struct control *c, struct counters *k)
         count++;
     }
     return count;
-}
-
-static void fill_cores(const struct control *c, struct counters *k)
-{
-    for (unsigned i = 0; i < c->config.worker_count; i++) {
-        snprintf(k->core_names[i], CORE_NAME_MAX, "worker%u", i);
-        xgw__gateway__v1__core_counter__init(&k->cores[i]);
-        k->cores[i].name = k->core_names[i];
-        k->cores[i].busy_ns = worker_busy_ns(&c->config.workers[i]);
-        k->core_list[i] = &k->cores[i];
-    }
 }
 
 /* Frames that a device did not take, or that could not be made contiguous, left no
@@ -170,92 +155,17 @@ static void on_get_counters(struct rpc_call *call, const struct rpc_msg *msg)
     reply.local = k->totals.local;
     reply.tables = k->table_list;
     reply.n_tables = fill_tables(c, k);
-    fill_cores(c, k);
-    reply.cores = k->core_list;
-    reply.n_cores = c->config.worker_count;
+    report_cores(&k->cores, c->config.workers, c->config.worker_count, &reply);
     reply.tables_bytes = tables_bytes(c);
     rpc_pb_reply(call, &reply.base);
     free(k);
 }
 
-/* ---- the heaviest ---- */
-
-#define TOP_DEFAULT 10
-
-struct top_reply {
-    Xgw__Gateway__V1__TopFlow flows[TOP_MAX];
-    Xgw__Gateway__V1__TopFlow *flow_list[TOP_MAX];
-    Xgw__Gateway__V1__TopTenant tenants[TOP_MAX];
-    Xgw__Gateway__V1__TopTenant *tenant_list[TOP_MAX];
-};
-
-static void fill_flow(Xgw__Gateway__V1__TopFlow *to, const struct top_entry *from)
-{
-    size_t size = from->key.family == IP_V4 ? 4 : 16;
-    union {
-        const uint8_t *in;
-        uint8_t *out;
-    } src = { from->key.src }, dst = { from->key.dst };
-
-    xgw__gateway__v1__top_flow__init(to);
-    to->vni = from->key.vni;
-    to->src = (ProtobufCBinaryData){ size, src.out };
-    to->dst = (ProtobufCBinaryData){ size, dst.out };
-    to->proto = from->key.proto;
-    to->sport = from->key.sport;
-    to->dport = from->key.dport;
-    to->bytes = from->bytes;
-    to->error = from->error;
-}
-
-static void reply_top(struct control *c, struct rpc_call *call, uint32_t count)
-{
-    Xgw__Gateway__V1__Top reply = XGW__GATEWAY__V1__TOP__INIT;
-    struct top_reply *r = calloc(1, sizeof(*r));
-    const struct top *t = &c->top;
-
-    if (!r) {
-        rpc_call_finish(call, RPC_RESOURCE_EXHAUSTED, "no memory", NULL, 0);
-        return;
-    }
-    reply.n_flows = t->flow_count < count ? t->flow_count : count;
-    reply.n_tenants = t->tenant_count < count ? t->tenant_count : count;
-    for (uint32_t i = 0; i < reply.n_flows; i++) {
-        fill_flow(&r->flows[i], &t->flows[i]);
-        r->flow_list[i] = &r->flows[i];
-    }
-    for (uint32_t i = 0; i < reply.n_tenants; i++) {
-        xgw__gateway__v1__top_tenant__init(&r->tenants[i]);
-        r->tenants[i].vni = t->tenants[i].key.vni;
-        r->tenants[i].bytes = t->tenants[i].bytes;
-        r->tenants[i].error = t->tenants[i].error;
-        r->tenant_list[i] = &r->tenants[i];
-    }
-    reply.flows = r->flow_list;
-    reply.tenants = r->tenant_list;
-    reply.flows_rest = count < t->flow_count ? t->flows[count].bytes : t->flows_rest;
-    reply.tenants_rest =
-        count < t->tenant_count ? t->tenants[count].bytes : t->tenants_rest;
-    reply.bytes = t->bytes;
-    reply.interval_ms = t->interval_ms;
-    reply.ended_ms_ago = t->interval_ms ? program_now_ms() - t->ended_ms : 0;
-    rpc_pb_reply(call, &reply.base);
-    free(r);
-}
-
 static void on_get_top(struct rpc_call *call, const struct rpc_msg *msg)
 {
     struct control *c = control_of(call);
-    const Xgw__Gateway__V1__GetTopRequest *request =
-        (const Xgw__Gateway__V1__GetTopRequest *)rpc_pb_take(
-            call, &c->arena, &xgw__gateway__v1__get_top_request__descriptor, msg);
 
-    if (request && request->count > TOP_MAX) {
-        rpc_call_finish(call, RPC_INVALID_ARGUMENT, "count: at most 100", NULL, 0);
-    } else if (request) {
-        reply_top(c, call, request->count ? request->count : TOP_DEFAULT);
-    }
-    rpc_arena_reset(&c->arena);
+    report_top(call, &c->arena, &c->top, msg);
 }
 
 /* ---- read-back ---- */

@@ -77,6 +77,18 @@ static void on_tick(void *arg)
     mirror_macs(c);
     frames_take(&c->frames);
     (void)hswitch_reclaim(c->config.tables);
+    top_tick(&c->top, program_now_ms());
+}
+
+void hcontrol_port_counts(void *ports, unsigned port, struct hcount *ret_rx,
+                          struct hcount *ret_tx)
+{
+    const struct ports *p = ports;
+    struct rte_eth_stats stats = { 0 };
+
+    rte_eth_stats_get(p->at[port].id, &stats);
+    *ret_rx = (struct hcount){ stats.ipackets, stats.ibytes };
+    *ret_tx = (struct hcount){ stats.opackets, stats.obytes };
 }
 
 /* ---- life ---- */
@@ -103,6 +115,7 @@ static enum rc start_server(struct hcontrol *c, struct err *err)
 
     rc = rc == RC_OK ? hcontrol_calls_register(c, err) : rc;
     rc = rc == RC_OK ? hcontrol_stream_register(c, err) : rc;
+    rc = rc == RC_OK ? hcontrol_report_register(c, err) : rc;
     rc = rc == RC_OK
              ? rpc_server_listen(c->rpc, c->config.address, c->config.tls, NULL, err)
              : rc;
@@ -120,7 +133,9 @@ enum rc hcontrol_new(const struct hcontrol_config *config, struct hcontrol **ret
     }
     c->config = *config;
     hserver_init(&c->server, config->tables);
-    rc = start_frames(c, err);
+    rc =
+        top_init(&c->top, config->workers, config->worker_count, program_now_ms(), err);
+    rc = rc == RC_OK ? start_frames(c, err) : rc;
     rc = rc == RC_OK
              ? probe_port_start(config->probes, config->base, hcontrol_probed, c, err)
              : rc;
@@ -142,5 +157,6 @@ void hcontrol_free(struct hcontrol *c)
     probe_port_stop(c->config.probes);
     hserver_fini(&c->server);
     rpc_arena_fini(&c->arena);
+    top_fini(&c->top);
     free(c);
 }

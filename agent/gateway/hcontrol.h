@@ -6,6 +6,10 @@
  * them; workers are waited for never.  Frames that are for us come up from the workers:
  * ARP and ND are answered here (once `vtep` has rows), and every one of them goes to
  * the primary of its port's half as a packet-in.
+ *
+ * Beside P4Runtime it answers two calls of the gateway's own service, as no chip does:
+ * how busy its workers are, and whose packets they see (GetCounters, cores alone;
+ * GetTop).
  */
 #pragma once
 
@@ -16,6 +20,10 @@
 
 struct hcontrol;
 
+/* A port's own counters; `ports` is a struct ports: for hswitch_options. */
+void hcontrol_port_counts(void *ports, unsigned port, struct hcount *ret_rx,
+                          struct hcount *ret_tx);
+
 struct hcontrol_config {
     struct event_base *base;
     struct rpc_loop *loop;
@@ -23,6 +31,7 @@ struct hcontrol_config {
     const struct rpc_tls *tls; /* null: plain text */
     struct hswitch *tables;
     struct ports *ports;
+    struct worker *workers;
     unsigned worker_count;     /* number of the sender that we are */
     struct probe_port *probes; /* worker 0 reads it */
     struct rte_ring *from_workers;

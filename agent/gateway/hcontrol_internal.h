@@ -1,11 +1,12 @@
 /* hcontrol_internal - shared by the files of hcontrol: hcontrol.c (life, ports,
  * frames), hcontrol_calls.c (writes, reads, pipeline), hcontrol_stream.c (arbitration,
- * packets). */
+ * packets), hcontrol_report.c (what a chip does not tell). */
 #pragma once
 
 #include "agent/gateway/frames.h"
 #include "agent/gateway/hcontrol.h"
 #include "agent/gateway/neigh.h"
+#include "agent/gateway/top.h"
 #include "proto/rpc/program.h"
 #include "proto/rpc/rpc_pb.h"
 
@@ -28,11 +29,13 @@ struct hcontrol {
     struct rpc_arena arena;
     struct frames frames;
     struct neigh neigh;
+    struct top top;
     unsigned stream_count;
 };
 
 enum rc hcontrol_calls_register(struct hcontrol *c, struct err *err);
 enum rc hcontrol_stream_register(struct hcontrol *c, struct err *err);
+enum rc hcontrol_report_register(struct hcontrol *c, struct err *err);
 
 /* After a write: neighbours follow vtep and source, and what nobody holds is freed. */
 void hcontrol_follow(struct hcontrol *c);

@@ -23,7 +23,7 @@ struct gateway {
     struct ports ports;
     struct worker *workers;
     struct fib_reader *readers;
-    struct flow_sample *samples; /* --pipeline x86, lb: one a worker */
+    struct flow_sample *samples; /* one a worker */
     struct rte_ring *local;
     struct probe_port probes;
     int wake_fd;
@@ -79,17 +79,23 @@ static enum rc start_switch(struct gateway *g, struct err *err)
     enum rc rc = draw(&options.seed, err);
 
     rc = rc == RC_OK ? options_switch(&g->options, &g->ports, &options, err) : rc;
+    options.port_counts = hcontrol_port_counts;
+    options.port_counts_arg = &g->ports;
     return rc == RC_OK ? hswitch_new(&options, &g->tables, err) : rc;
 }
 
 static enum rc start_samples(struct gateway *g, struct err *err)
 {
-    enum rc rc;
+    uint64_t seed;
+    enum rc rc = draw(&seed, err);
 
+    if (rc != RC_OK) {
+        return rc;
+    }
     g->samples = calloc(g->options.workers, sizeof(*g->samples));
     rc = g->samples ? RC_OK : RC_NO_MEMORY;
     for (unsigned i = 0; rc == RC_OK && i < g->options.workers; i++) {
-        rc = flow_sample_init(&g->samples[i], g->device.boot_id + i);
+        rc = flow_sample_init(&g->samples[i], seed + i);
     }
     return rc ? err_set(err, rc, "no memory for %u workers' samples",
                         g->options.workers)
@@ -189,6 +195,7 @@ static enum rc start_hcontrol(struct gateway *g, struct err *err)
         .tls = o->tls_cert[0] != '\0' ? &tls : NULL,
         .tables = g->tables,
         .ports = &g->ports,
+        .workers = g->workers,
         .worker_count = o->workers,
         .probes = &g->probes,
         .from_workers = g->local,
@@ -206,7 +213,7 @@ static enum rc start(struct gateway *g, struct err *err)
 
     rc = rc == RC_OK ? eal_start(&g->options, specs, count, err) : rc;
     rc = rc == RC_OK && !is_h(g) ? start_device(g, err) : rc;
-    rc = rc == RC_OK && !is_h(g) ? start_samples(g, err) : rc;
+    rc = rc == RC_OK ? start_samples(g, err) : rc;
     rc = rc == RC_OK ? start_loop(g, err) : rc;
     rc = rc == RC_OK ? ports_start(&g->ports, specs, count, g->options.workers,
                                    g->options.mbufs, g->options.mbuf_bytes, err)

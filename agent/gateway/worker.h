@@ -72,7 +72,7 @@ struct worker_config {
     int wake_fd;                 /* eventfd: the ring is no longer empty */
     struct fib_reader
         *reader; /* x86, lb: one of an array that the control thread sums */
-    struct flow_sample *sample; /* x86, lb: who is heavy; null: nobody asks */
+    struct flow_sample *sample; /* who is heavy; null: nobody asks */
     unsigned index;
     unsigned workers; /* in all */
     bool busy_poll;

@@ -5,8 +5,16 @@
 static void burst(struct worker *w, struct fwd_worker *count,
                   struct fwd_packet packets[], unsigned n, struct fwd_answers *answers)
 {
-    (void)count;
-    answers->count = 0; /* a chip answers nobody */
+    /* All come from one port. */
+    const struct hhalf *half =
+        &w->config.tables->half[packets[0].port % HSWITCH_HALVES];
+    const struct fwd_config *config =
+        atomic_load_explicit(&half->config, memory_order_acquire);
+
+    answers->count = 0;                                   /* a chip answers nobody */
+    if (config && w->config.sample && count == &w->fwd) { /* as they arrived */
+        flow_sample_burst(w->config.sample, config, packets, n);
+    }
     fwdh_burst(w->config.tables, w->config.h_worker, worker_now_ns(w), packets, n);
 }
 

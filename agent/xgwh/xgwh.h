@@ -174,6 +174,9 @@ enum rc xgwh_configure(struct xgwh *x, const struct xgwh_config *c,
 enum rc xgwh_set_ready(struct xgwh *x, const struct xgwh_sink *sink,
                        struct xgwh_cost *cost, struct err *err);
 bool xgwh_is_ready(const struct xgwh *x); /* `vtep` is not empty */
+/* The ports that packets may leave by, ascending; how many, at most XGWH_UPLINKS_MAX.
+ */
+unsigned xgwh_ports(const struct xgwh *x, uint16_t ret[XGWH_UPLINKS_MAX]);
 
 /* ---- what the switch remembers for the driver ---- */
 

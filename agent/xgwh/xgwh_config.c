@@ -360,6 +360,23 @@ bool xgwh_is_ready(const struct xgwh *x)
     return x->holds.config.count > 0 && x->holds.config.at[0].table == PHYS_VTEP;
 }
 
+unsigned xgwh_ports(const struct xgwh *x, uint16_t ret[XGWH_UPLINKS_MAX])
+{
+    const struct entry_list *config = &x->holds.config;
+    unsigned count = 0;
+
+    /* Sorted by table and key: rows of one port stand together. */
+    for (uint32_t i = 0; i < config->count && count < XGWH_UPLINKS_MAX; i++) {
+        const struct phys_entry *e = &config->at[i];
+        uint16_t port = (uint16_t)phys_key(e, 0);
+
+        if (e->table == PHYS_PORT_OUT && (count == 0 || ret[count - 1] != port)) {
+            ret[count++] = port;
+        }
+    }
+    return count;
+}
+
 static enum rc check_config(const struct xgwh_config *c, struct err *err)
 {
     if (c->own_count > XGWH_OWN_MAX || c->uplink_count > XGWH_UPLINKS_MAX ||

@@ -12,6 +12,7 @@
  *   "port/NAME"   rx_bps, tx_bps   LOAD    bit/s, of the link's speed (0: not known)
  *   "port/NAME"   rx_pps, tx_pps   FIGURE  packets/s
  *   "core/NAME"   busy             LOAD    nanoseconds of work in a second
+ *                                  FIGURE  … of a core that carries no packets
  *
  * Beside them a *top*, once for each interval that the device measured: its heaviest
  * flows and tenants with what each may be wrong by, besides sampling (agent/fwd).
@@ -72,6 +73,7 @@ struct top_list {
 
 struct top_report {
     uint32_t interval_ms; /* 0: there is none */
+    bool no_flows;        /* the device never looks at flows: a chip counts tenants */
     uint64_t bytes;       /* of all */
     struct top_list flows, tenants;
 };

@@ -46,6 +46,7 @@ static Xgw__Agent__V1__Top *fill_top(struct telemetry_wire *w,
 {
     xgw__agent__v1__top__init(&w->top);
     w->top.interval_ms = top->interval_ms;
+    w->top.no_flows = top->no_flows;
     w->top.bytes = top->bytes;
     fill_items(w, 0, &top->flows);
     fill_items(w, 1, &top->tenants);
@@ -191,6 +192,7 @@ static bool take_top(const Xgw__Agent__V1__Top *w, struct top_report *ret)
         return false;
     }
     ret->interval_ms = w->interval_ms;
+    ret->no_flows = w->no_flows;
     ret->bytes = w->bytes;
     ret->flows.rest = w->flows_rest;
     ret->tenants.rest = w->tenants_rest;

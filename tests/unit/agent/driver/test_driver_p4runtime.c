@@ -93,6 +93,9 @@ struct bench {
     enum rc read_rc;
     struct table_set *rows;
     struct device_totals seen;
+    struct device_reading readings[READINGS_MAX];
+    char reading_parts[READINGS_MAX][READING_PART_MAX + 1];
+    struct top_report top; /* the last; interval_ms 0: none */
     uint64_t drops_of_3, vm_nc_used, vm_nc_capacity;
     char reason_3[32];
     uint64_t last_id;
@@ -160,14 +163,23 @@ static void on_totals(void *ctx, const struct device_totals *totals)
 
     b->totals++;
     b->seen = *totals;
+    for (uint32_t i = 0; i < totals->reading_count; i++) {
+        b->readings[i] = totals->readings[i];
+        strcpy(b->reading_parts[i], totals->readings[i].part);
+    }
+    if (totals->top) {
+        b->top = *totals->top;
+    }
     b->drops_of_3 = totals->drop_list[2].packets;
     snprintf(b->reason_3, sizeof(b->reason_3), "%s", totals->drop_list[2].reason);
     b->vm_nc_used = 0;
     for (uint32_t i = 0; i < totals->reading_count; i++) {
         const struct device_reading *x = &totals->readings[i];
 
-        ck_assert_int_eq(x->kind, READING_TABLE);
-        ck_assert_uint_le(x->value, x->capacity);
+        if (x->part[0] == '\0') {
+            ck_assert_int_eq(x->kind, READING_TABLE);
+            ck_assert_uint_le(x->value, x->capacity);
+        }
         if (strncmp(x->resource, "table.vm_nc.", 12) == 0) { /* .0 and .1 */
             b->vm_nc_used += x->value;
             b->vm_nc_capacity = x->capacity;
@@ -746,7 +758,8 @@ START_TEST(a_half_that_lost_its_program_gets_it_back_and_all_is_compared)
 }
 END_TEST
 
-static struct blob *some_config(void)
+/* With these uplinks. */
+static struct blob *config_with(const char *const ports[], unsigned count)
 {
     struct device_config c;
     struct region region = { .name = "r" };
@@ -760,11 +773,24 @@ static struct blob *some_config(void)
     region.icmp_source_v4 = ip_v4(0x0afe0001);
     cluster.vip_v4 = ip_v4(0xc0000201);
     node.vtep_v4 = ip_v4(0xc0000202);
+    for (unsigned i = 0; i < count; i++) {
+        struct uplink *u = &node.uplinks[node.uplink_count++];
+
+        strcpy(u->port, ports[i]);
+        u->addr_v4 = ip_v4(0x0a000002 + 256 * i);
+        u->next_hop_v4 = ip_v4(0x0a000001 + 256 * i);
+        u->mtu = 1500;
+    }
     device_config_of(&region, &cluster, &node, &c);
     device_config_pack(&c, &packed);
     b = blob_copy(packed.data, packed.len);
     buf_fini(&packed);
     return b;
+}
+
+static struct blob *some_config(void)
+{
+    return config_with(NULL, 0);
 }
 
 static void do_configure(struct bench *b, uint64_t term, struct blob *config)
@@ -1010,6 +1036,54 @@ START_TEST(drops_are_the_sum_over_the_gresses_that_drop_and_over_the_devices)
 }
 END_TEST
 
+/* UINT64_MAX: there is none. */
+static uint64_t reading_of(const struct bench *b, const char *part,
+                           const char *resource)
+{
+    for (uint32_t i = 0; i < b->seen.reading_count; i++) {
+        if (strcmp(b->reading_parts[i], part) == 0 &&
+            strcmp(b->readings[i].resource, resource) == 0) {
+            return b->readings[i].value;
+        }
+    }
+    return UINT64_MAX;
+}
+
+/* An uplink is a port in either pipe, and each device counts its own: all are summed.
+ * Ports of no uplink are not ours. */
+START_TEST(a_port_s_counts_are_the_sum_of_its_cells_in_both_pipes_and_devices)
+{
+    const uint32_t rx = 0x12000000 + 5 * PHYS_COUNTER_PORT_RX + 9;
+    const uint32_t tx = 0x12000000 + 5 * PHYS_COUNTER_PORT_TX + 9;
+    struct blob *config = config_with((const char *const[]){ "3", "7" }, 2);
+    struct bench *b = bench_new();
+
+    bench_open(b);
+    ck_assert_int_eq(do_write(b, 1, 5, vms(ENTRY_PUT, 100, 1, 1)), RC_OK);
+    do_configure(b, 1, config);
+    for (unsigned device = 0; device < 2; device++) {
+        test_switch_set_counter(b->rig.sw, device, rx, 3, 1, 100);
+        test_switch_set_counter(b->rig.sw, device, rx, 3 + 256, 20, 2000);
+        test_switch_set_counter(b->rig.sw, device, rx, 4, 7777, 7777);
+        test_switch_set_counter(b->rig.sw, device, tx, 3, 300, 30000);
+        test_switch_set_counter(b->rig.sw, device, tx, 7 + 256, 4, 400);
+    }
+    b->d->cls->poll_totals(b->d);
+    RIG_UNTIL(&b->rig, b->totals == 1);
+    ck_assert_uint_eq(b->seen.rx_packets, 2 * 21);
+    ck_assert_uint_eq(b->seen.rx_bytes, 2 * 2100);
+    ck_assert_uint_eq(b->seen.tx_packets, 2 * 304);
+    ck_assert_uint_eq(b->seen.tx_bytes, 2 * 30400);
+    ck_assert_uint_eq(reading_of(b, "port/3", "rx_pps"), 2 * 21);
+    ck_assert_uint_eq(reading_of(b, "port/3", "tx_bps"), 2 * 30000 * 8);
+    ck_assert_uint_eq(reading_of(b, "port/7", "rx_bps"), 0);
+    ck_assert_uint_eq(reading_of(b, "port/7", "tx_pps"), 2 * 4);
+    ck_assert_uint_eq(reading_of(b, "port/4", "rx_pps"), UINT64_MAX); /* no uplink */
+    bench_free(b);
+    blob_unref(config);
+}
+END_TEST
+
 static void count_cell(void *ctx, uint64_t index, uint64_t packets, uint64_t bytes)
 {
     struct bench *b = ctx;
@@ -1088,6 +1162,49 @@ START_TEST(counters_of_vnis_come_in_pieces_and_are_the_sum_of_both_devices)
     test_switch_disconnect(b->rig.sw);
     RIG_UNTIL(&b->rig, b->downs == 1);
     ck_assert_uint_eq(b->counted.id, 6);
+    bench_free(b);
+}
+END_TEST
+
+static void poll(struct bench *b, unsigned times)
+{
+    for (unsigned i = 0; i < times; i++) {
+        unsigned totals = b->totals;
+
+        b->d->cls->poll_totals(b->d);
+        RIG_UNTIL(&b->rig, b->totals == totals + 1);
+    }
+}
+
+/* Both devices together; what carries nothing is not listed. */
+START_TEST(the_heaviest_tenants_are_those_whose_counters_grew_most)
+{
+    const uint32_t id = 0x12000000 + 5 * PHYS_COUNTER_VNI + 9;
+    struct bench *b = bench_new();
+
+    bench_open(b);
+    ck_assert_int_eq(do_write(b, 1, 5, vnis(100, 4)), RC_OK);
+    ask_counters(b, 1);
+    ck_assert_uint_eq(b->counted.count, 4);
+    for (unsigned i = 0; i < 4; i++) { /* long ago */
+        test_switch_set_counter(b->rig.sw, 0, id, b->items[i].cell, 1, 1u << 30);
+    }
+    poll(b, 1); /* the first round */
+    ck_assert_uint_eq(b->top.interval_ms, 0);
+    test_switch_set_counter(b->rig.sw, 0, id, b->items[1].cell, 1, (1u << 30) + 1000);
+    test_switch_set_counter(b->rig.sw, 1, id, b->items[2].cell, 9, 900000000);
+    test_switch_set_counter(b->rig.sw, 0, id, 0, 9, 50);
+    for (unsigned i = 0; i < 30 && b->top.interval_ms == 0; i++) {
+        poll(b, 1);
+    }
+    ck_assert_uint_gt(b->top.interval_ms, 0);
+    ck_assert(b->top.no_flows);
+    ck_assert_uint_eq(b->top.flows.count, 0);
+    ck_assert_uint_eq(b->top.tenants.count, 2);
+    ck_assert_uint_eq(b->top.tenants.items[0].vni, 102);
+    ck_assert_uint_eq(b->top.tenants.items[1].vni, 101);
+    ck_assert_uint_gt(b->top.tenants.rest, 0);
+    ck_assert_uint_ge(b->top.bytes, b->top.tenants.items[0].bytes);
     bench_free(b);
 }
 END_TEST
@@ -1235,6 +1352,9 @@ int main(void)
     tcase_add_test(tc, whatever_fails_the_end_is_what_was_wanted);
     tcase_add_test(tc,
                    drops_are_the_sum_over_the_gresses_that_drop_and_over_the_devices);
+    tcase_add_test(tc,
+                   a_port_s_counts_are_the_sum_of_its_cells_in_both_pipes_and_devices);
+    tcase_add_test(tc, the_heaviest_tenants_are_those_whose_counters_grew_most);
     tcase_add_test(tc, counters_of_vnis_come_in_pieces_and_are_the_sum_of_both_devices);
     tcase_add_test(tc, counters_go_through);
     tcase_add_test(
