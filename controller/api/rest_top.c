@@ -1,9 +1,8 @@
 /* The heaviest flows and tenants of a node, a cluster, the region. */
 #include "controller/api/rest_internal.h"
+#include "controller/api/top_ask.h"
 
 #include <stdlib.h>
-
-#define TOP_ROWS 10 /* unless it is said how many */
 
 static json_t *row_json(const struct top_row *row, enum top_kind kind)
 {
@@ -33,42 +32,26 @@ static json_t *sum_json(const struct top_sum *sum, enum top_kind kind)
     for (uint32_t i = 0; i < sum->count; i++) {
         json_array_append_new(items, row_json(&sum->rows[i], kind));
     }
-    return json_pack("{s:I, s:I, s:I, s:I, s:o}", "nodes", (json_int_t)sum->nodes,
-                     "without", (json_int_t)sum->without, "bps", (json_int_t)sum->bps,
-                     "rest_bps", (json_int_t)sum->rest_bps, "items", items);
-}
-
-static enum rc check_names(const struct core *c, const char *cluster, const char *node,
-                           struct err *err)
-{
-    if (cluster && !core_cluster_find(c, cluster)) {
-        return err_field(err, RC_NOT_FOUND, "cluster", "unknown_cluster",
-                         "there is no such cluster");
-    }
-    if (node && !core_node_find(c, node)) {
-        return err_field(err, RC_NOT_FOUND, "node", "unknown_node",
-                         "there is no such node");
-    }
-    return RC_OK;
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:o}", "nodes", (json_int_t)sum->nodes,
+                     "without", (json_int_t)sum->without, "unable",
+                     (json_int_t)sum->unable, "bps", (json_int_t)sum->bps, "rest_bps",
+                     (json_int_t)sum->rest_bps, "items", items);
 }
 
 static void get_top(struct rest_request *r, enum top_kind kind)
 {
     const struct core *c = shell_core(r->rest->config.shell);
-    const char *cluster = rest_query(r, "cluster");
-    const char *node = rest_query(r, "node");
     struct top_sum *sum = calloc(1, sizeof(*sum));
     uint32_t room = TOP_ROWS;
     struct err err = { 0 };
     enum rc rc = rest_query_u32(r, "count", 1, TOP_ROWS_MAX, &room, &err);
 
-    rc = rc ? rc : check_names(c, cluster, node, &err);
-    if (!rc) {
-        rc = sum ? health_top(core_health(c), shell_unix_ms() / 1000, cluster, node,
-                              kind, room, sum)
-                 : RC_NO_MEMORY;
-        err.code = rc;
+    if (!sum) {
+        rc = err.code = RC_NO_MEMORY;
     }
+    rc = rc ? rc
+            : top_ask(c, shell_unix_ms() / 1000, rest_query(r, "cluster"),
+                      rest_query(r, "node"), kind, room, sum, &err);
     if (rc) {
         rest_problem(r, &err);
     } else {

@@ -64,6 +64,7 @@ static void print_table(json_t *answer, bool is_flow)
     json_t *all = cli_amount(json_number_value(json_object_get(answer, "bps")));
     json_t *rest = cli_amount(json_number_value(json_object_get(answer, "rest_bps")));
     json_int_t without = json_integer_value(json_object_get(answer, "without"));
+    json_int_t unable = json_integer_value(json_object_get(answer, "unable"));
     struct buf text = BUF_INIT;
     json_t *row;
     size_t i;
@@ -79,10 +80,15 @@ static void print_table(json_t *answer, bool is_flow)
                json_integer_value(json_object_get(answer, "nodes")),
                json_string_value(all), json_string_value(rest));
     if (without > 0) {
-        buf_printf(&text,
-                   "%" JSON_INTEGER_FORMAT " nodes told nothing in 30 s; XGW-H never "
-                   "does: see policy suggest for its tenants\n",
+        buf_printf(&text, "%" JSON_INTEGER_FORMAT " nodes told nothing in 30 s\n",
                    without);
+    }
+    if (unable > 0) {
+        buf_printf(&text,
+                   "of %" JSON_INTEGER_FORMAT
+                   " nodes it is not available: a chip counts "
+                   "tenants, not flows\n",
+                   unable);
     }
     cli_print_buf(&text);
     buf_fini(&text);

@@ -566,6 +566,7 @@ enum rc health_top(const struct health *h, uint64_t now_s, const char *cluster,
 {
     const struct top_report **reports = malloc((h->count + 1) * sizeof(*reports));
     uint32_t without = 0;
+    uint32_t unable = 0;
     uint32_t count = 0;
     enum rc rc;
 
@@ -579,15 +580,18 @@ enum rc health_top(const struct health *h, uint64_t now_s, const char *cluster,
             (node && strcmp(w->name, node) != 0)) {
             continue;
         }
-        if (w->top && now_s <= w->top_s + HEALTH_TOP_STALE_S) {
-            reports[count++] = w->top;
-        } else {
+        if (!w->top || now_s > w->top_s + HEALTH_TOP_STALE_S) {
             without++;
+        } else if (kind == TOP_FLOWS && w->top->no_flows) {
+            unable++;
+        } else {
+            reports[count++] = w->top;
         }
     }
     rc = tops_merge(reports, count, kind, room, ret);
     if (rc == RC_OK) {
         ret->without = without;
+        ret->unable = unable;
     }
     free(reports);
     return rc;

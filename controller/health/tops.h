@@ -29,14 +29,15 @@ struct top_row {
 
 struct top_sum {
     uint32_t nodes;    /* counted */
-    uint32_t without;  /* told nothing lately, or never do */
+    uint32_t without;  /* told nothing lately */
+    uint32_t unable;   /* look at no flows: chips, which count tenants alone */
     uint64_t bps;      /* of all traffic there */
     uint64_t rest_bps; /* of one that is not listed, at most */
     uint32_t count;
     struct top_row rows[TOP_ROWS_MAX]; /* the heaviest first */
 };
 
-/* The `room` heaviest, at most TOP_ROWS_MAX.  Fills all of `ret` but `without`;
- * RC_NO_MEMORY: nothing. */
+/* The `room` heaviest, at most TOP_ROWS_MAX.  Fills all of `ret` but `without` and
+ * `unable`; RC_NO_MEMORY: nothing. */
 enum rc tops_merge(const struct top_report *const reports[], uint32_t count,
                    enum top_kind kind, uint32_t room, struct top_sum *ret);

@@ -8,6 +8,7 @@ What an agent says becomes levels, alarms, history and metrics; alarms reach Ale
 are there again after it was away, and end there when they are over.
 """
 import importlib
+import ipaddress
 import json
 import os
 import pathlib
@@ -27,7 +28,7 @@ import jsonschema
 import xxhash
 import yaml
 
-from controller_rig import ROOT, Controller, check_metrics, free_port
+from controller_rig import ROOT, Controller, check_metrics, free_port, load_proto
 
 PROGRAM = XGWCTL = None
 PAGE = yaml.safe_load((ROOT / "proto/api/openapi.yaml").read_text())
@@ -431,11 +432,54 @@ class Health(unittest.TestCase):
                              ("/v1/top/flows?node=nobody", 404),
                              ("/v1/top/flows?count=101", 400), ("/v1/top/tenants?count=0", 400)):
             self.assertEqual(self.c.request("GET", path).status, status, path)
+        # The same over gRPC.
+        channel = self.c.channel()
+        self.addCleanup(channel.close)
+        pb, stubs, _ = controller_proto
+        ask = stubs.ControllerStub(channel).GetTop
+
+        def as_rest(top, is_flows):
+            rows = [{"vni": r.vni, "bps": r.bps, "error_bps": r.error_bps, "nodes": r.nodes,
+                     **({"src": str(ipaddress.ip_address(r.src)), "proto": r.proto,
+                         "dst": str(ipaddress.ip_address(r.dst)), "sport": r.sport,
+                         "dport": r.dport} if is_flows else {})} for r in top.rows]
+            return {"nodes": top.nodes, "without": top.without, "unable": top.unable,
+                    "bps": top.bps, "rest_bps": top.rest_bps, "items": rows}
+        self.assertEqual(as_rest(ask(pb.GetTopRequest(cluster="k7", count=2)), True), flows)
+        self.assertEqual(as_rest(ask(pb.GetTopRequest(kind=pb.TOP_KIND_TENANTS,
+                                                      node="gw-7")), False), tenants)
+        for request, code in ((dict(cluster="nowhere"), grpc.StatusCode.NOT_FOUND),
+                              (dict(node="nobody"), grpc.StatusCode.NOT_FOUND),
+                              (dict(count=101), grpc.StatusCode.OUT_OF_RANGE),
+                              (dict(kind=7), grpc.StatusCode.INVALID_ARGUMENT)):
+            with self.assertRaises(grpc.RpcError) as caught:
+                ask(pb.GetTopRequest(**request))
+            self.assertEqual(caught.exception.code(), code, request)
+        # A node that counts tenants and no flows says so, and so does the API.
+        agents.append(Agent(self.c, "gw-9"))
+        tops.append(dict(interval_ms=10000, bytes=1250000, no_flows=True,
+                         tenants=[tenant(102, 1)]))
+        until(lambda: told() and self.ok("GET", "/v1/top/flows?cluster=k7")["unable"] == 1,
+              what="gw-9 is not known to tell no flows")
+        self.assertEqual(self.ok("GET", "/v1/top/flows?cluster=k7&count=2"),
+                         {**flows, "without": 0, "unable": 1})
+        self.assertIn("of 1 nodes it is not available",
+                      self.ctl("top", "flows", "--cluster", "k7"))
+        self.assertEqual(self.ok("GET", "/v1/top/tenants?node=gw-9")["items"],
+                         [{"vni": 102, "bps": million, "error_bps": 0, "nodes": 1}])
+        refused = self.c.request("GET", "/v1/top/flows?node=gw-9")
+        self.assertEqual((refused.status, refused.json["rule"], refused.json["field"]),
+                         (409, "not_on_this_kind", "node"))
+        with self.assertRaises(grpc.RpcError) as caught:
+            ask(pb.GetTopRequest(node="gw-9"))
+        self.assertEqual(caught.exception.code(), grpc.StatusCode.FAILED_PRECONDITION)
+        flows = self.ok("GET", "/v1/top/flows?cluster=k7&count=2")
         # A list out of bounds ends the session and changes nothing.
         agents[1].report([], top=agent_pb2.Top(interval_ms=10000, flows=[item(1 << 24, 1, 1)]))
         until(lambda: ("node_silent", "node/gw-8") in self.alarms(), what="it may go on")
         self.assertEqual(self.ok("GET", "/v1/top/flows?cluster=k7&count=2"), flows)
         agents[0].leave()
+        agents[2].leave()
 
     def test_4_settings_of_levels(self):
         self.ok("PATCH", "/v1/levels", {"x86": {"sale": 20, "safe": 30}})
@@ -475,4 +519,5 @@ if __name__ == "__main__":
     PROGRAM, XGWCTL = (os.path.abspath(p) for p in sys.argv[1:3])
     proto_folder = tempfile.mkdtemp(prefix="xgw-health-proto-")
     agent_pb2, agent_pb2_grpc = load_agent_proto(proto_folder)
+    controller_proto = load_proto(proto_folder)
     unittest.main(argv=[sys.argv[0]] + sys.argv[3:])
