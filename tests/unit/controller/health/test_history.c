@@ -222,6 +222,88 @@ START_TEST(a_full_history_stays_within_its_bound_and_keeps_the_newest)
 }
 END_TEST
 
+/* Of the points that a tier tells: how many, the first, and the widest step. */
+struct span {
+    uint64_t count, first_s, last_s, widest_s;
+};
+
+static bool measure(void *arg, const struct history_point *p)
+{
+    struct span *s = arg;
+    uint64_t step = s->count ? p->t_s - s->last_s : 0;
+
+    s->first_s = s->count ? s->first_s : p->t_s;
+    s->widest_s = step > s->widest_s ? step : s->widest_s;
+    s->last_s = p->t_s;
+    s->count++;
+    return true;
+}
+
+/* Everything of the tier's time is there, at its step, and nothing that is older by
+ * more than two blocks: they go whole, when another is finished. */
+static void check_age(const struct history *h, enum history_tier tier, uint64_t now_s,
+                      uint64_t step_s)
+{
+    static const uint64_t keep_s[] = { 3600, 7 * 86400, 365 * 86400 };
+    static const uint64_t block_s[] = { 60, 3600, 86400 };
+    uint64_t oldest = now_s - keep_s[tier];
+    struct span s = { 0 };
+
+    history_read(h, "node/a", "memory", tier, 0, UINT64_MAX, measure, &s);
+    ck_assert_uint_gt(s.count, 0);
+    ck_assert_uint_eq(s.widest_s, step_s);
+    ck_assert_uint_ge(s.first_s + 2 * block_s[tier], oldest);
+    if (oldest >= START) {
+        ck_assert_uint_le(s.first_s, oldest);
+    }
+    ck_assert_uint_le(now_s, s.last_s + 2 * step_s);
+}
+
+/* For more than a year, points of each second, or of ten in the months between;
+ * checked each hour at first, then each day. */
+START_TEST(each_tier_drops_what_is_older_than_its_time_and_the_size_stays)
+{
+    const uint64_t end_s = START + 380 * 86400;
+    struct history *h = history_new(64u << 20);
+    struct history_point p = { START, 10, 10, 10 };
+    uint64_t check_s = START + 2 * 3600 + 1230;
+    size_t at_a_year = 0;
+    uint64_t state = 1;
+    bool is_kept = true;
+
+    while (p.t_s < end_s) {
+        uint64_t day = (p.t_s - START) / 86400;
+
+        p.t_s += day < 9 || day >= 375 ? 1 : 10;
+        if (p.t_s % 8 == 0) { /* it changes, but not always */
+            state = state * UINT64_C(6364136223846793005) + 1442695040888963407u;
+            p.mean = 1000 + (state >> 58);
+            p.min = p.mean - 3;
+            p.max = p.mean + 4;
+        }
+        is_kept &= history_add(h, "node/a", "memory", &p);
+        if (p.t_s == check_s) {
+            check_s += day < 9 ? 3600 : 86400;
+            check_age(h, HISTORY_SECONDS, p.t_s, day < 9 || day >= 376 ? 1 : 10);
+            check_age(h, HISTORY_MINUTES, p.t_s, 60);
+            check_age(h, HISTORY_HOURS, p.t_s, 3600);
+        }
+        if (p.t_s == START + 374 * 86400) {
+            at_a_year = history_stats(h).bytes;
+        }
+    }
+    ck_assert(is_kept);
+    ck_assert_uint_ge(check_s, end_s); /* none was passed over */
+    /* 3,600 + 10,080 + 8,760 points, and two blocks of each tier more. */
+    ck_assert_uint_le(history_stats(h).bytes, (3720 + 10200 + 8808) * 12);
+    /* Seconds are ten times as many as they were then. */
+    ck_assert_uint_le(history_stats(h).bytes, at_a_year + 3720 * 12);
+    ck_assert_uint_gt(at_a_year, 10080);
+    ck_assert_uint_eq(history_stats(h).early_blocks, 0);
+    history_free(h);
+}
+END_TEST
+
 START_TEST(what_does_not_change_costs_next_to_nothing)
 {
     struct history *h = history_new(64u << 20);
@@ -341,6 +423,7 @@ int main(void)
     tcase_add_loop_test(tc, a_restart_at_any_time_loses_at_most_the_last_two_minutes, 0,
                         10);
     tcase_add_test(tc, a_full_history_stays_within_its_bound_and_keeps_the_newest);
+    tcase_add_test(tc, each_tier_drops_what_is_older_than_its_time_and_the_size_stays);
     tcase_add_test(tc, what_does_not_change_costs_next_to_nothing);
     tcase_add_test(tc,
                    a_damaged_file_is_an_error_that_says_where_and_keeps_what_is_before);
