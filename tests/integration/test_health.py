@@ -481,6 +481,29 @@ class Health(unittest.TestCase):
         agents[0].leave()
         agents[2].leave()
 
+    def test_8_a_core_that_carries_no_packets_closes_no_sale(self):
+        """The CPU beside a chip is a figure; a worker's core is a load."""
+        self.ok("PUT", "/v1/clusters/k8", {"vip_v4": "172.31.0.8"})
+        self.ok("PUT", "/v1/nodes/gw-88", {"cluster": "k8", "vtep_v4": "172.31.0.88"})
+        agent = Agent(self.c, "gw-88")
+        cores = [("core/cpu0", "busy", FIGURE, 10**9, 10**9)]
+
+        def usage(subject):
+            agent.report([*cores, ("", "table.vxlan_route", TABLE, 1, 1000)])
+            return {(u["subject"], u["resource"]): u
+                    for u in self.ok("GET", f"/v1/usage?subject={subject}")["items"]}
+        until(lambda: ("cluster/k8", "table.vxlan_route") in usage("cluster/k8"),
+              what="no level of the cluster is made of its node's")
+        core = usage("node/gw-88")["node/gw-88/core/cpu0", "busy"]
+        self.assertEqual((core["level"], core["percent"]), ("clear", 100.0))
+        self.assertNotIn(("cluster/k8", "busy"), usage("cluster/k8"))
+        self.assertTrue(self.ok("GET", "/v1/clusters/k8")["status"]["on_sale"])
+        self.assertRegex(self.ctl("top", "cores"), r"gw-88 +cpu0 +100")
+        cores.append(("core/worker0", "busy", LOAD, 10**9, 10**9))
+        until(lambda: usage("node/gw-88") and not self.ok(
+            "GET", "/v1/clusters/k8")["status"]["on_sale"], what="still on sale")
+        agent.leave()
+
     def test_4_settings_of_levels(self):
         self.ok("PATCH", "/v1/levels", {"x86": {"sale": 20, "safe": 30}})
         levels = self.ok("GET", "/v1/levels")
