@@ -273,8 +273,8 @@ control IngressB(inout headers_t h, inout tna_metadata_t v,
     action one_hop_more() {
         h.bridge.hops = h.bridge.hops + 1;
     }
-    /* The uplink's port in the pipe of this half.  `probe` is written with it, for they
-     * share a container. */
+    /* The uplink's port in the pipe of this half; port_out knows it by its number in
+     * pipe 0.  `probe` is written with it, for they share a container. */
     action out_left() {
         t.ucast_egress_port = 2w0 ++ v.m.port[6:0];
         h.bridge.probe = 0;
@@ -283,7 +283,7 @@ control IngressB(inout headers_t h, inout tna_metadata_t v,
     action out_right() {
         t.ucast_egress_port = 2w2 ++ v.m.port[6:0];
         h.bridge.probe = 0;
-        h.bridge.port = 2w2 ++ v.m.port[6:0];
+        h.bridge.port = 2w0 ++ v.m.port[6:0];
     }
     /* A probe by the same pipe, and back. */
     action probe_left() {
@@ -294,7 +294,7 @@ control IngressB(inout headers_t h, inout tna_metadata_t v,
     action probe_right() {
         t.ucast_egress_port = BACK_PORT_2;
         h.bridge.probe = 1;
-        h.bridge.port = 2w2 ++ v.m.port[6:0];
+        h.bridge.port = 2w0 ++ v.m.port[6:0];
     }
     action to_control_thread() {
         h.packet_in.setValid();
