@@ -66,7 +66,12 @@ struct soft_call; /* p4runtime_soft.c */
 struct p4runtime_soft {
     struct soft_call *counting, *topping;
     struct rpc_arena arena;
-    bool is_absent; /* on this connection: it is no switch in software */
+    bool is_absent;   /* on this connection: it is no switch in software */
+    bool has_counted; /* its last GetCounters was answered: what follows is of it */
+    uint64_t lost;    /* around its packet path */
+    uint64_t missed;  /* by its ports */
+    uint32_t link_count;
+    uint64_t link_bps[XGWH_UPLINKS_MAX]; /* of its ports, by P4 number */
     uint32_t core_count;
     struct device_reading cores[SOFT_CORES_MAX];
     char core_names[SOFT_CORES_MAX][READING_PART_MAX + 1];

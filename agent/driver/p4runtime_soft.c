@@ -1,5 +1,6 @@
 /* p4runtime_soft: what a switch in software tells beside P4Runtime, by the gateway's
- * own service on the same connection: how busy its workers are, and the heaviest flows.
+ * own service on the same connection: the speed of its links, what it lost around the
+ * packet path, how busy its workers are, and the heaviest flows.
  *
  * A chip has no such service and says so once a connection.
  */
@@ -33,6 +34,27 @@ static bool is_answered(struct p4runtime *p, const struct rpc_status *status,
                                   ret, NULL) == RC_OK;
 }
 
+/* P4 port n is the n-th of its ports. */
+static void take_ports(struct p4runtime_soft *s, const Xgw__Gateway__V1__Counters *c)
+{
+    s->link_count = 0;
+    s->missed = 0;
+    for (size_t i = 0; i < c->n_ports; i++) {
+        s->missed += c->ports[i]->rx_missed;
+        if (i < XGWH_UPLINKS_MAX) {
+            s->link_bps[s->link_count++] = c->ports[i]->link_bps;
+        }
+    }
+}
+
+static void take_drops(struct p4runtime_soft *s, const Xgw__Gateway__V1__Counters *c)
+{
+    s->lost = 0;
+    for (size_t i = 0; i < c->n_drops; i++) {
+        s->lost += c->drops[i]->packets;
+    }
+}
+
 static void take_cores(struct p4runtime_soft *s, const Xgw__Gateway__V1__Counters *c)
 {
     s->core_count = 0;
@@ -57,7 +79,12 @@ static void on_counters(const struct rpc_status *status, const struct rpc_msg *r
     }
     p->soft.counting = NULL;
     if (is_answered(p, status, reply, &xgw__gateway__v1__counters__descriptor, &base)) {
-        take_cores(&p->soft, (const Xgw__Gateway__V1__Counters *)base);
+        const Xgw__Gateway__V1__Counters *c = (const Xgw__Gateway__V1__Counters *)base;
+
+        p->soft.has_counted = true;
+        take_ports(&p->soft, c);
+        take_drops(&p->soft, c);
+        take_cores(&p->soft, c);
     }
     rpc_arena_reset(&p->soft.arena);
     p4runtime_read_totals(p);
@@ -131,6 +158,7 @@ void p4runtime_soft_drop(struct p4runtime *p)
     drop(&p->soft.counting);
     drop(&p->soft.topping);
     p->soft.is_absent = false;
-    p->soft.core_count = 0;
+    p->soft.has_counted = false;
+    p->soft.link_count = p->soft.core_count = 0;
     rpc_arena_fini(&p->soft.arena);
 }

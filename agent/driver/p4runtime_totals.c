@@ -99,13 +99,16 @@ static void read_tables(const struct p4runtime *p, struct readings *ret)
 /* An uplink is a port of one number in each pipe that has the wire: p4/README.md. */
 #define PIPE_2 256u
 
-static void add_ports(const struct p4runtime *p, struct readings *to,
+static void add_ports(struct p4runtime *p, struct readings *to,
                       struct device_totals *totals)
 {
     for (unsigned i = 0; i < p->port_count; i++) {
-        const struct port_counts *c = &p->port_counts[i];
+        struct port_counts *c = &p->port_counts[i];
         char *part = to->ports[i];
 
+        if (p->ports[i] < p->soft.link_count) {
+            c->link_bps = p->soft.link_bps[p->ports[i]];
+        }
         snprintf(part, sizeof(to->ports[0]), "port/%u", p->ports[i]);
         gateway_words_port(part, c, &to->at[to->count]);
         to->count += PORT_READINGS;
@@ -138,22 +141,26 @@ static void count_port(struct p4runtime *p, bool is_rx, uint64_t index,
 /* ---- totals ---- */
 
 static_assert(ALL_READINGS + 66 <= READINGS_MAX, "and those of the host");
-static_assert(DROP_COUNT <= DROP_REASONS_MAX, "every reason has its place");
+static_assert(DROP_COUNT + 1 <= DROP_REASONS_MAX, "every reason has its place");
 
 static void tell(struct p4runtime *p)
 {
-    struct device_drop drops[DROP_COUNT];
+    struct device_drop drops[DROP_COUNT + 1];
     struct readings readings = { .count = 0 };
     struct device_totals totals = { .drop_list = drops };
     const struct p4runtime_soft *soft = &p->soft;
     struct top_report top;
 
+    p->drops[DROP_NO_BUFFER] += soft->has_counted ? soft->lost : 0;
     for (unsigned i = 1; i < DROP_COUNT; i++) {
         drops[totals.drop_count++] =
             (struct device_drop){ drop_reason_name(i), p->drops[i] };
         totals.drops += p->drops[i];
     }
     totals.drops += p->drops[DROP_NONE]; /* of reasons that we do not know */
+    if (soft->has_counted) { /* what its ports missed is told, and no drop of ours */
+        drops[totals.drop_count++] = (struct device_drop){ "rx_missed", soft->missed };
+    }
     if (p->xgwh) {
         read_tables(p, &readings);
         add_ports(p, &readings, &totals);

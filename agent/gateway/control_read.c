@@ -61,32 +61,11 @@ static void on_get_status(struct rpc_call *call, const struct rpc_msg *msg)
 struct counters {
     Xgw__Gateway__V1__TableUse tables[TABLE_COUNT];
     Xgw__Gateway__V1__TableUse *table_list[TABLE_COUNT];
-    struct report_cores cores;
+    struct report parts;
     struct fwd_totals totals;
-    Xgw__Gateway__V1__PortCounters ports[PORTS_MAX];
-    Xgw__Gateway__V1__PortCounters *port_list[PORTS_MAX];
     Xgw__Gateway__V1__DropCounter drops[DROP_COUNT];
     Xgw__Gateway__V1__DropCounter *drop_list[DROP_COUNT];
 };
-
-static void fill_ports(const struct control *c, struct counters *k)
-{
-    for (unsigned i = 0; i < c->config.ports->count; i++) {
-        const struct port *p = &c->config.ports->at[i];
-        struct rte_eth_stats stats = { 0 };
-
-        rte_eth_stats_get(p->id, &stats);
-        xgw__gateway__v1__port_counters__init(&k->ports[i]);
-        k->ports[i].name = control_text(p->name);
-        k->ports[i].rx_packets = stats.ipackets;
-        k->ports[i].rx_bytes = stats.ibytes;
-        k->ports[i].tx_packets = stats.opackets;
-        k->ports[i].tx_bytes = stats.obytes;
-        k->ports[i].rx_missed = stats.imissed + stats.rx_nombuf;
-        k->ports[i].link_bps = port_link_bps(p);
-        k->port_list[i] = &k->ports[i];
-    }
-}
 
 /* Of the tables that this gateway holds; returns how many. */
 static unsigned fill_tables(const struct control *c, struct counters *k)
@@ -108,22 +87,6 @@ static unsigned fill_tables(const struct control *c, struct counters *k)
     return count;
 }
 
-/* Frames that a device did not take, or that could not be made contiguous, left no
- * verdict in fwd's counters: they are drops for want of a buffer. */
-static uint64_t lost_frames(const struct control *c)
-{
-    uint64_t lost = 0;
-
-    for (unsigned i = 0; i < c->config.worker_count; i++) {
-        lost += atomic_load(&c->config.workers[i].no_buffer);
-        lost += atomic_load(&c->config.workers[i].local_lost);
-    }
-    for (unsigned i = 0; i < c->config.ports->count; i++) {
-        lost += atomic_load(&c->config.ports->at[i].tx_lost);
-    }
-    return lost;
-}
-
 static void on_get_counters(struct rpc_call *call, const struct rpc_msg *msg)
 {
     struct control *c = control_of(call);
@@ -138,16 +101,16 @@ static void on_get_counters(struct rpc_call *call, const struct rpc_msg *msg)
     for (unsigned i = 0; i < c->config.worker_count; i++) {
         fwd_worker_sum(&c->config.workers[i].fwd, &k->totals);
     }
-    k->totals.drops[DROP_NO_BUFFER] += lost_frames(c);
-    fill_ports(c, k);
+    k->totals.drops[DROP_NO_BUFFER] +=
+        report_lost(c->config.workers, c->config.worker_count, c->config.ports);
+    report_parts(&k->parts, c->config.workers, c->config.worker_count, c->config.ports,
+                 &reply);
     for (unsigned i = 1; i < DROP_COUNT; i++) {
         xgw__gateway__v1__drop_counter__init(&k->drops[i]);
         k->drops[i].reason = control_text(drop_reason_name(i));
         k->drops[i].packets = k->totals.drops[i];
         k->drop_list[i - 1] = &k->drops[i];
     }
-    reply.ports = k->port_list;
-    reply.n_ports = c->config.ports->count;
     reply.drops = k->drop_list;
     reply.n_drops = DROP_COUNT - 1;
     reply.forwarded = k->totals.forwarded;
@@ -155,7 +118,6 @@ static void on_get_counters(struct rpc_call *call, const struct rpc_msg *msg)
     reply.local = k->totals.local;
     reply.tables = k->table_list;
     reply.n_tables = fill_tables(c, k);
-    report_cores(&k->cores, c->config.workers, c->config.worker_count, &reply);
     reply.tables_bytes = tables_bytes(c);
     rpc_pb_reply(call, &reply.base);
     free(k);

@@ -8,8 +8,8 @@
  * the primary of its port's half as a packet-in.
  *
  * Beside P4Runtime it answers two calls of the gateway's own service, as no chip does:
- * how busy its workers are, and whose packets they see (GetCounters, cores alone;
- * GetTop).
+ * GetCounters (ports, cores, and of drops those around the packet path: no_buffer) and
+ * GetTop.
  */
 #pragma once
 

@@ -5,18 +5,59 @@
 
 #include "proto/rpc/program.h"
 
-void report_cores(struct report_cores *r, const struct worker *workers, unsigned count,
-                  Xgw__Gateway__V1__Counters *to)
+/* protobuf-c does not write to texts that it packs. */
+static void fill_port(const struct port *p, Xgw__Gateway__V1__PortCounters *to)
 {
-    for (unsigned i = 0; i < count; i++) {
-        snprintf(r->names[i], sizeof(r->names[i]), "worker%u", i);
-        xgw__gateway__v1__core_counter__init(&r->cores[i]);
-        r->cores[i].name = r->names[i];
-        r->cores[i].busy_ns = worker_busy_ns(&workers[i]);
-        r->list[i] = &r->cores[i];
+    union {
+        const char *in;
+        char *out;
+    } name = { p->name };
+    struct rte_eth_stats stats = { 0 };
+
+    rte_eth_stats_get(p->id, &stats);
+    xgw__gateway__v1__port_counters__init(to);
+    to->name = name.out;
+    to->rx_packets = stats.ipackets;
+    to->rx_bytes = stats.ibytes;
+    to->tx_packets = stats.opackets;
+    to->tx_bytes = stats.obytes;
+    to->rx_missed = stats.imissed + stats.rx_nombuf;
+    to->link_bps = port_link_bps(p);
+}
+
+void report_parts(struct report *r, const struct worker *workers, unsigned worker_count,
+                  const struct ports *ports, Xgw__Gateway__V1__Counters *to)
+{
+    for (unsigned i = 0; i < ports->count; i++) {
+        fill_port(&ports->at[i], &r->ports[i]);
+        r->port_list[i] = &r->ports[i];
     }
-    to->cores = r->list;
-    to->n_cores = count;
+    for (unsigned i = 0; i < worker_count; i++) {
+        snprintf(r->core_names[i], sizeof(r->core_names[i]), "worker%u", i);
+        xgw__gateway__v1__core_counter__init(&r->cores[i]);
+        r->cores[i].name = r->core_names[i];
+        r->cores[i].busy_ns = worker_busy_ns(&workers[i]);
+        r->core_list[i] = &r->cores[i];
+    }
+    to->ports = r->port_list;
+    to->n_ports = ports->count;
+    to->cores = r->core_list;
+    to->n_cores = worker_count;
+}
+
+uint64_t report_lost(const struct worker *workers, unsigned worker_count,
+                     const struct ports *ports)
+{
+    uint64_t lost = 0;
+
+    for (unsigned i = 0; i < worker_count; i++) {
+        lost += atomic_load(&workers[i].no_buffer);
+        lost += atomic_load(&workers[i].local_lost);
+    }
+    for (unsigned i = 0; i < ports->count; i++) {
+        lost += atomic_load(&ports->at[i].tx_lost);
+    }
+    return lost;
 }
 
 /* ---- the heaviest ---- */

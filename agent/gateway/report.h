@@ -1,6 +1,6 @@
 /*
- * report - what the control threads of all pipelines answer alike: how busy each worker
- * is, and whose packets it sees.
+ * report - what the control threads of all pipelines answer alike: what ports carried
+ * and lost, how busy each worker is, and whose packets it sees.
  *
  * Control thread.
  */
@@ -11,15 +11,22 @@
 #include "proto/rpc/rpc_pb.h"
 #include "proto/rpc/rpc_server.h"
 
-struct report_cores {
+struct report {
     Xgw__Gateway__V1__CoreCounter cores[RTE_MAX_LCORE];
-    Xgw__Gateway__V1__CoreCounter *list[RTE_MAX_LCORE];
-    char names[RTE_MAX_LCORE][16];
+    Xgw__Gateway__V1__CoreCounter *core_list[RTE_MAX_LCORE];
+    char core_names[RTE_MAX_LCORE][16];
+    Xgw__Gateway__V1__PortCounters ports[PORTS_MAX];
+    Xgw__Gateway__V1__PortCounters *port_list[PORTS_MAX];
 };
 
-/* Fills `r` and lets `to` point into it. */
-void report_cores(struct report_cores *r, const struct worker *workers, unsigned count,
-                  Xgw__Gateway__V1__Counters *to);
+/* Ports and cores: fills `r` and lets `to` point into it. */
+void report_parts(struct report *r, const struct worker *workers, unsigned worker_count,
+                  const struct ports *ports, Xgw__Gateway__V1__Counters *to);
+
+/* Frames that a device did not take, or that could not be made contiguous: they left no
+ * verdict in the packet functions' counters and are drops for want of a buffer. */
+uint64_t report_lost(const struct worker *workers, unsigned worker_count,
+                     const struct ports *ports);
 
 /* Answers a GetTop. */
 void report_top(struct rpc_call *call, struct rpc_arena *arena, const struct top *t,

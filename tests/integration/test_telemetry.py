@@ -210,8 +210,13 @@ class Telemetry(unittest.TestCase):
 
     def check_parts(self, node):
         """Of the cores the gateway's own, that carry packets; a busy host is no matter."""
-        parts = {part for part, _ in node.usage()}
-        self.assertEqual(parts, {"", f"port/{node.port}", "core/worker0"})
+        usage = node.usage()
+        self.assertEqual({part for part, _ in usage},
+                         {"", f"port/{node.port}", "core/worker0"})
+        speed = pathlib.Path("/sys/class/net", node.wire.ours, "speed").read_text()
+        for way in ("rx_bps", "tx_bps"):
+            self.assertEqual(usage[f"port/{node.port}", way]["capacity"],
+                             int(speed) * 10**6)
 
     def check_rates(self, node, begin, end):
         """Told rates, over many seconds, are those of the sender."""
