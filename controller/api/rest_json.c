@@ -287,7 +287,8 @@ enum rc rest_cluster_parse(json_t *json, const char *name, struct cluster *ret,
     static const char *const known[] = { "name",     "kind",           "active_side",
                                          "vip_v4",   "vip_v6",         "udp6_zero_csum",
                                          "backing",  "fallback_meter", "status",
-                                         "revision", "state",          NULL };
+                                         "revision", "state",          "profile",
+                                         NULL };
     struct members m = { .json = json, .path = "", .err = err };
 
     memset(ret, 0, sizeof(*ret));
@@ -299,6 +300,8 @@ enum rc rest_cluster_parse(json_t *json, const char *name, struct cluster *ret,
     if (ret->kind == CLUSTER_XGW_H) {
         fallback_meter_default(&ret->fallback_meter);
     }
+    read_kind(&m, "profile", "profile_known", "not a size of tables: tofino or bench",
+              table_profile_parse, &ret->profile);
     read_text(&m, "backing", ret->backing, sizeof(ret->backing));
     read_fallback_meter(&m, &ret->fallback_meter);
     read_kind(&m, "state", "cluster_state", "not a state of a cluster",
@@ -455,6 +458,8 @@ json_t *rest_cluster_json(const struct cluster *c)
     add_ip(json, "vip_v6", &c->vip_v6);
     json_object_set_new(json, "udp6_zero_csum", json_boolean(c->udp6_zero_csum));
     if (c->kind == CLUSTER_XGW_H) {
+        json_object_set_new(json, "profile",
+                            json_string(table_profile_name(c->profile)));
         json_object_set_new(json, "backing", json_string(c->backing));
         json_object_set_new(json, "fallback_meter",
                             json_pack("{s:o, s:o}", "node",

@@ -123,6 +123,20 @@ void profile_init_h(struct profile *p, const struct layout *l, const struct chip
                 chip_pps(c, &l->path, frame_bytes) / 2);
 }
 
+/* Partitions, and with them rows, are no more than their number's 16 bits can name. */
+#define BENCH_SCALE 8
+#define BENCH_ROWS  (65536 - 1)
+
+void profile_init_h_bench(struct profile *p, const struct layout *l,
+                          const struct chip *c, double frame_bytes)
+{
+    profile_init_h(p, l, c, frame_bytes);
+    p->set.capacity[H_VNI] *= BENCH_SCALE;
+    p->set.capacity[H_ROUTE] = (uint64_t)BENCH_ROWS * MILLI;
+    p->set.capacity[H_VM_NC] *= BENCH_SCALE;
+    p->set.capacity[H_CONFLICT] *= BENCH_SCALE;
+}
+
 /* --- XGW-x86 ---------------------------------------------------------------------- */
 
 enum { X86_MEMORY, X86_BPS, X86_PPS };

@@ -46,6 +46,11 @@ void profile_demand(const struct profile *p, const struct tenant_counts *t,
 void profile_init_h(struct profile *p, const struct layout *l, const struct chip *c,
                     double frame_bytes);
 
+/* The same of a switch in software whose tables that grow with the tenants are eight
+ * times as large, as phys_sizes_bench() of agent/xgwh says. */
+void profile_init_h_bench(struct profile *p, const struct layout *l,
+                          const struct chip *c, double frame_bytes);
+
 /* What an XGW-x86 node is made of. */
 struct x86_node {
     double cores;        /* workers */

@@ -9,10 +9,10 @@ static const char *const region_fields[] = {
     "icmp_source_v6", "underlay_sources", NULL
 };
 static const char *const policy_fields[] = { "services", NULL };
-static const char *const cluster_fields[] = {
-    "name",   "kind",           "state",   "active_side",    "vip_v4",
-    "vip_v6", "udp6_zero_csum", "backing", "fallback_meter", NULL
-};
+static const char *const cluster_fields[] = { "name",           "kind",    "state",
+                                              "active_side",    "vip_v4",  "vip_v6",
+                                              "udp6_zero_csum", "profile", "backing",
+                                              "fallback_meter", NULL };
 static const char *const node_fields[] = { "name",        "cluster",     "kind",
                                            "side",        "vtep_v4",     "vtep_v6",
                                            "fallback_v4", "fallback_v6", "uplinks",

@@ -1006,7 +1006,8 @@ struct core {
     uint32_t group_count;
     struct placement *placement;
     struct profile profiles[GROUP_KINDS];
-    struct usage *coming; /* by place: room_gain.c */
+    struct resource_set bench_set; /* of XGW-H with the profile "bench" */
+    struct usage *coming;          /* by place: room_gain.c */
     uint32_t coming_count;
     uint32_t steering_next_vni; /* of the walk that fills load balancers; 0: over */
     struct map growth;          /* VNI → p: struct growth; of those that have any */

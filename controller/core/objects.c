@@ -406,8 +406,8 @@ static enum rc check_address(const struct objects *o, const struct ip *ip,
                      "%s: %s is an address of %s", self, text, owner);
 }
 
-static enum rc check_backing(const struct core *c, const struct cluster *x,
-                             const struct cluster *old, struct err *err)
+static enum rc check_of_xgw_h(const struct core *c, const struct cluster *x,
+                              const struct cluster *old, struct err *err)
 {
     const struct cluster *backing = objects_cluster(&c->tip_objects, x->backing);
     struct map_slot *slot = map_find(&c->tip_homes, text_hash(x->name));
@@ -419,6 +419,13 @@ static enum rc check_backing(const struct core *c, const struct cluster *x,
         return err_field(err, RC_INVALID, "backing", "unknown_cluster",
                          "cluster %s: there is no x86 cluster '%s'", x->name,
                          x->backing);
+    }
+    if (old && old->profile != x->profile && slot && slot->a > 0) {
+        return err_field(err, RC_CONFLICT, "profile", "cluster_in_use",
+                         "cluster %s: it is the home of %llu tenants, placed by tables "
+                         "of profile %s: move them first",
+                         x->name, (unsigned long long)slot->a,
+                         table_profile_name(old->profile));
     }
     if (old && strcmp(old->backing, x->backing) != 0 &&
         objects_move_needs(&c->tip_objects, x->name)) {
@@ -469,7 +476,7 @@ static enum rc check_cluster(const struct core *c, const struct cluster *x,
         return err_field(err, RC_CONFLICT, "kind", "kind_is_fixed",
                          "cluster %s: its kind cannot change", x->name);
     }
-    rc = check_backing(c, x, old, err);
+    rc = check_of_xgw_h(c, x, old, err);
     rc = rc ? rc : check_members(o, NULL, x->kind == CLUSTER_LB, err);
     rc = rc ? rc : check_address(o, &x->vip_v4, "vip_v4", x->name, false, err);
     return rc ? rc : check_address(o, &x->vip_v6, "vip_v6", x->name, false, err);

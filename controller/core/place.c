@@ -85,7 +85,7 @@ static void put_group(struct core *c, struct group *g)
         .is_open = x->state == CLUSTER_SERVING &&
                    health_is_on_sale(c->health, g->name) &&
                    (x->kind == CLUSTER_X86 || x->kind == CLUSTER_XGW_H),
-        .set = c->profiles[g->kind].set,
+        .set = x->profile == TABLES_BENCH ? c->bench_set : c->profiles[g->kind].set,
     };
 
     scale_to_nodes(&p.set, side_nodes(&c->objects, g->name, x->active_side, ""));
@@ -105,7 +105,11 @@ void place_refresh(struct core *c)
 
 bool place_init(struct core *c)
 {
+    struct profile bench;
+
     profile_init_x86(&c->profiles[GROUP_X86], &c->config.x86_node);
+    profile_init_h_bench(&bench, &layout_xgw_h, &chips[0], c->config.frame_bytes);
+    c->bench_set = bench.set;
     profile_init_h(&c->profiles[GROUP_H], &layout_xgw_h, &chips[0],
                    c->config.frame_bytes);
     c->placement = placement_new();

@@ -65,6 +65,21 @@ int cluster_kind_parse(const char *name, size_t len)
     return number_of(NAMES(cluster_kinds), name, len);
 }
 
+static const char *const table_profiles[] = {
+    [TABLES_TOFINO] = "tofino",
+    [TABLES_BENCH] = "bench",
+};
+
+const char *table_profile_name(unsigned profile)
+{
+    return name_of(NAMES(table_profiles), profile);
+}
+
+int table_profile_parse(const char *name, size_t len)
+{
+    return number_of(NAMES(table_profiles), name, len);
+}
+
 static const char *const cluster_states[CLUSTER_STATES] = {
     [CLUSTER_SERVING] = "serving",   [CLUSTER_PLANNED] = "planned",
     [CLUSTER_LOADING] = "loading",   [CLUSTER_CHECKING] = "checking",

@@ -112,6 +112,12 @@ struct fallback_meter {
  * 10 ms.  Guesses: a node of 3.2 Tbit/s and 0.2 permille on x86 make 0.64 Gbit/s. */
 void fallback_meter_default(struct fallback_meter *m);
 
+/* How large the tables of an XGW-H cluster's nodes are: those of the image on the chip,
+ * or of a switch in software that was given more (xgw-gateway --profile). */
+enum table_profile { TABLES_TOFINO = 0, TABLES_BENCH = 1 };
+const char *table_profile_name(unsigned profile);      /* "tofino"; "unknown" */
+int table_profile_parse(const char *name, size_t len); /* -1 if unknown */
+
 struct cluster {
     char name[CLUSTER_NAME_MAX + 1];
     uint8_t kind;        /* enum cluster_kind */
@@ -120,7 +126,9 @@ struct cluster {
     bool udp6_zero_csum; /* RFC 6935: outer UDP checksum 0 over IPv6 */
     struct ip vip_v4;    /* at least one of the two */
     struct ip vip_v6;
-    /* Of XGW-H only, else zero: the x86 cluster behind it, and what may go there. */
+    /* Of XGW-H only, else zero: its tables' size (enum table_profile), the x86 cluster
+     * behind it, and what may go there. */
+    uint8_t profile;
     char backing[CLUSTER_NAME_MAX + 1];
     struct fallback_meter fallback_meter;
 };

@@ -124,18 +124,24 @@ static bool fallback_meter_is_set(const struct fallback_meter *m)
 }
 
 /* What only XGW-H clusters say, and they must. */
-static enum rc check_backing(const struct cluster *c, struct err *err)
+static enum rc check_of_xgw_h(const struct cluster *c, struct err *err)
 {
     enum rc rc;
 
     if (c->kind != CLUSTER_XGW_H) {
-        const char *field = c->backing[0] ? "backing" : "fallback_meter";
+        const char *field = c->backing[0] ? "backing"
+                            : c->profile  ? "profile"
+                                          : "fallback_meter";
 
-        if (c->backing[0] || fallback_meter_is_set(&c->fallback_meter)) {
+        if (c->backing[0] || c->profile || fallback_meter_is_set(&c->fallback_meter)) {
             return err_field(err, RC_INVALID, field, "xgw_h_only",
                              "%s: only a cluster of kind xgw-h has one", field);
         }
         return RC_OK;
+    }
+    if (c->profile > TABLES_BENCH) {
+        return err_field(err, RC_RANGE, "profile", "profile_known",
+                         "profile %u: not a size of tables", c->profile);
     }
     rc = name_check(c->backing, CLUSTER_NAME_MAX, "backing", err);
     if (rc == RC_OK && strcmp(c->backing, c->name) == 0) {
@@ -395,7 +401,7 @@ enum rc cluster_check(const struct cluster *c, struct err *err)
     }
     rc = rc ? rc : check_side(c->active_side, "active_side", err);
     rc = rc ? rc : check_pair(&c->vip_v4, &c->vip_v6, NULL, 0, "vip", true, err);
-    return rc ? rc : check_backing(c, err);
+    return rc ? rc : check_of_xgw_h(c, err);
 }
 
 enum rc node_check(const struct node *n, struct err *err)

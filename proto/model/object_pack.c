@@ -4,7 +4,7 @@
  *
  *   region   'R' 1  name ecmp_limit(1) icmp_v4:ip? icmp_v6:ip? sources steering(1)
  *   cluster  'C' 1  name kind(1) state(1) side(1) flags(1) vip_v4:ip? vip_v6:ip?
- *                   backing:name fallback
+ *                   backing:name fallback profile(1)
  *   node     'N' 1  name cluster kind(1) side(1) vtep_v4:ip? vtep_v6:ip?
  *                   fallback_v4:ip? fallback_v6:ip? uplinks
  *   policy   'P' 1  count(2) { service:name place(1) }*
@@ -97,6 +97,7 @@ void cluster_pack(const struct cluster *c, struct buf *to)
     pack_ip(&c->vip_v6, to);
     pack_name(c->backing, to);
     pack_fallback_meter(&c->fallback_meter, to);
+    buf_u8(to, c->profile);
 }
 
 void node_pack(const struct node *n, struct buf *to)
@@ -335,6 +336,7 @@ enum rc cluster_unpack(const void *bytes, size_t len, struct cluster *ret,
     read_optional_ip(&in, &c.vip_v6);
     read_name(&in, c.backing, CLUSTER_NAME_MAX);
     read_fallback_meter(&in, &c.fallback_meter);
+    c.profile = read_u8(&in);
     rc = check_form(&in, "cluster", err);
     rc = rc ? rc : cluster_check(&c, err);
     if (rc == RC_OK) {

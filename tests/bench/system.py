@@ -103,7 +103,7 @@ def start_controller(p, *more):
 
 def make_switch():
     """An XGW-H cluster of one software switch before x86-1."""
-    rest("PUT", "/v1/clusters/h-1", {"kind": "xgw-h", "backing": "x86-1",
+    rest("PUT", "/v1/clusters/h-1", {"kind": "xgw-h", "backing": "x86-1", "profile": "bench",
                                      "vip_v4": "10.255.0.2", "vip_v6": "fd00:ff::2"})
     rest("PUT", "/v1/nodes/sw-1", {
         "cluster": "h-1", "kind": "soft-h", "vtep_v4": "10.255.1.2",

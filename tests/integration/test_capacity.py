@@ -76,7 +76,7 @@ class Explain(Case):
         got = self.json("explain", "--layout")
         self.assertLessEqual(abs(got["pair"]["sram_pct"] - 70.1), 1.5)
         self.assertLessEqual(abs(got["pair"]["tcam_pct"] - 18.4), 1.5)
-        self.assertEqual([p["reported_phv_pct"] for p in got["pipes"]], [49, 21])
+        self.assertEqual([p["reported_phv_pct"] for p in got["pipes"]], [50, 21])
         for pipe in got["pipes"]:
             of_tables = sum(t["sram_pct"] for t in got["tables"] if t["pipe"] == pipe["pipe"])
             self.assertAlmostEqual(of_tables, pipe["sram_pct"], delta=0.1)

@@ -467,6 +467,22 @@ class Entries(Case):
                      rule="node_kind")
         self.refused("PUT", "/v1/nodes/h-1b", {**node, "fallback_v4": "172.31.9.51"},
                      field="fallback_v4", rule="x86_only")
+        self.assertEqual(c["profile"], "tofino")
+        self.refused("PATCH", "/v1/clusters/h-1", {"profile": "bench"}, status=409,
+                     field="profile", rule="cluster_in_use")
+        self.refused("PUT", "/v1/clusters/h-2", {"kind": "xgw-h", "backing": "x86-1",
+                                                 "vip_v4": "172.31.0.10", "profile": "huge"},
+                     field="profile", rule="profile_known")
+        self.refused("PATCH", "/v1/clusters/x86-1", {"profile": "bench"}, field="profile",
+                     rule="xgw_h_only")
+        self.expect("PUT", "/v1/clusters/h-wide", {"kind": "xgw-h", "backing": "x86-1",
+                                                   "vip_v4": "172.31.0.11",
+                                                   "profile": "bench"})
+        small, wide = (self.expect("GET", f"/v1/clusters/{name}").json["status"]["placement"]
+                       ["use"] for name in ("h-1", "h-wide"))
+        self.assertEqual(wide["vm_nc"]["capacity"], 8 * small["vm_nc"]["capacity"])
+        self.assertEqual(wide["nc_v4"]["capacity"], small["nc_v4"]["capacity"])
+        self.expect("DELETE", "/v1/clusters/h-wide")
         self.refused("PUT", "/v1/clusters/h-2", {"kind": "xgw-h", "backing": "mars",
                                                  "vip_v4": "172.31.0.10"},
                      field="backing", rule="unknown_cluster")

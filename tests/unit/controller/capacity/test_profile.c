@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "agent/xgwh/phys.h"
 #include "controller/capacity/profile.h"
 
 static struct profile h;
@@ -45,6 +46,32 @@ START_TEST(every_dimension_of_the_chip_is_there_with_its_size)
         ck_assert_uint_gt(h.set.capacity[i], 0);
         ck_assert_uint_ge(h.set.at[i].scale, 1);
         ck_assert_uint_gt(strlen(h.set.at[i].what), 4);
+    }
+}
+END_TEST
+
+/* The bench's switch: sizes of agent/xgwh, hash tables up to their load, and the one
+ * row of each half that stays empty. */
+START_TEST(a_switch_in_software_with_more_tables_has_room_for_more)
+{
+    const struct phys_sizes *sizes = phys_sizes_bench();
+    double load = sizes->hash_load / 1000.0;
+    struct profile bench;
+
+    profile_init_h_bench(&bench, &layout_xgw_h, &chips[0], 1500);
+    ck_assert_uint_eq(bench.set.count, h.set.count);
+    for (unsigned i = 0; i < bench.set.count; i++) {
+        const struct resource *r = &bench.set.at[i];
+        double has = (double)bench.set.capacity[i] / r->scale;
+        double vms = (double)sizes->table[PHYS_VM_NC] + sizes->table[PHYS_VM_NC_SPILL];
+        double want = strcmp(r->name, "vni") == 0     ? load * sizes->table[PHYS_VNI]
+                      : strcmp(r->name, "route") == 0 ? sizes->partitions - 1.0
+                      : strcmp(r->name, "vm_nc") == 0 ? load * vms
+                      : strcmp(r->name, "conflict") == 0
+                          ? load * sizes->table[PHYS_VM_NC_CONFLICT]
+                          : (double)h.set.capacity[i] / r->scale;
+
+        ck_assert_double_eq_tol(has, want, 8);
     }
 }
 END_TEST
@@ -129,6 +156,7 @@ int main(void)
 
     tcase_add_checked_fixture(tc, setup, NULL);
     tcase_add_test(tc, every_dimension_of_the_chip_is_there_with_its_size);
+    tcase_add_test(tc, a_switch_in_software_with_more_tables_has_room_for_more);
     tcase_add_test(tc, a_tenant_needs_what_its_counts_say);
     tcase_add_test(tc, a_chip_fills_up_at_its_scarcest_table);
     tcase_add_test(tc, software_is_full_by_memory_bits_or_packets);

@@ -73,6 +73,7 @@ static void sample_h_cluster(struct cluster *c)
     c->kind = CLUSTER_XGW_H;
     c->active_side = 'b';
     c->vip_v4 = ip("172.16.9.2");
+    c->profile = TABLES_BENCH;
     strcpy(c->backing, "x86-1");
     fallback_meter_default(&c->fallback_meter);
 }
@@ -158,7 +159,7 @@ static void sample_lb_device(struct device_config *d)
     "01"                                                                               \
     "04ac100901"                                                                       \
     "00"                                                                               \
-    "00" ZERO_METER
+    "00" ZERO_METER "00"
 #define NODE                                                                           \
     "4e01"                                                                             \
     "0467772d31"                                                                       \
@@ -201,7 +202,7 @@ static void sample_lb_device(struct device_config *d)
     "00"                                                                               \
     "04ac100902"                                                                       \
     "00"                                                                               \
-    "057838362d31" DEFAULT_METER
+    "057838362d31" DEFAULT_METER "01"
 #define H_DEVICE                                                                       \
     "4401"                                                                             \
     "0468772d31"                                                                       \
@@ -710,6 +711,19 @@ static void bad_meter_of_x86(struct region *r, struct cluster *c, struct node *n
     fallback_meter_default(&c->fallback_meter);
 }
 
+static void bad_profile_of_x86(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)r, (void)n;
+    c->profile = TABLES_BENCH;
+}
+
+static void bad_profile(struct region *r, struct cluster *c, struct node *n)
+{
+    (void)r, (void)n;
+    sample_h_cluster(c);
+    c->profile = TABLES_BENCH + 1;
+}
+
 static void bad_no_backing(struct region *r, struct cluster *c, struct node *n)
 {
     (void)r, (void)n;
@@ -792,6 +806,8 @@ static const struct {
     { bad_mtu_large, "uplinks[1].mtu", "mtu_range" },
     { bad_backing_of_x86, "backing", "xgw_h_only" },
     { bad_meter_of_x86, "fallback_meter", "xgw_h_only" },
+    { bad_profile_of_x86, "profile", "xgw_h_only" },
+    { bad_profile, "profile", "profile_known" },
     { bad_no_backing, "backing", "name_length" },
     { bad_backing_self, "backing", "backing_self" },
     { bad_meter_rate, "fallback_meter.tenant.miss.rate_bps", "meter_rate" },
