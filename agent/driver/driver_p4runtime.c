@@ -45,7 +45,7 @@ enum rc p4runtime_put_state(struct p4runtime *p, const struct xgwh_state *s)
 {
     struct xgwh_sink sink = p4runtime_sink(p);
 
-    return xgwh_put_state(p->xgwh, s, &sink, &p->trouble);
+    return xgwh_put_state(p4runtime_belief(p), s, &sink, &p->trouble);
 }
 
 /* ---- the belief ---- */
@@ -122,6 +122,7 @@ void p4runtime_go_down(struct p4runtime *p, const struct err *cause)
 {
     bool was_up = p->is_up;
 
+    p4runtime_map_drop(p);
     p->is_void |= !TAILQ_EMPTY(&p->active) || !p4rt_writer_is_idle(p->writer) ||
                   (p->read && p->purpose != READ_STATE);
     p4runtime_stop_read(p);
@@ -153,13 +154,13 @@ void p4runtime_go_down(struct p4runtime *p, const struct err *cause)
 
 void p4runtime_come_up(struct p4runtime *p)
 {
-    struct xgwh_state s = xgwh_state(p->xgwh);
+    struct xgwh_state s = xgwh_state(p4runtime_belief(p));
     struct device_state state = { .applied = p->must_sweep ? 0 : s.applied,
-                                  .ready = xgwh_is_ready(p->xgwh),
+                                  .ready = xgwh_is_ready(p4runtime_belief(p)),
                                   .config_digest =
                                       p->lacks_config ? 0 : s.config_digest };
 
-    xgwh_forget_full(p->xgwh); /* it may be another switch */
+    xgwh_forget_full(p4runtime_belief(p)); /* it may be another switch */
     if (s.boot_id != 0) {
         p->boot_id = s.boot_id;
     } else if (!p->no_program) {
@@ -237,7 +238,7 @@ static void on_lost(void *ctx, const struct err *cause)
 /* We may write: what the switch is to remember of us comes first. */
 static void become_writer(struct p4runtime *p)
 {
-    struct xgwh_state s = xgwh_state(p->xgwh);
+    struct xgwh_state s = xgwh_state(p4runtime_belief(p));
 
     s.boot_id = p->boot_id;
     s.term = p4rt_switch_term(p->sw);
@@ -259,6 +260,7 @@ static void on_role(void *ctx, bool is_primary, uint64_t highest)
     bool was_claim = p->is_claiming;
     struct err err;
 
+    p4runtime_settle(p);
     p->is_claiming = false;
     if (is_primary && !p->was_deposed) {
         p->trouble = (struct err){ 0 };
@@ -413,6 +415,8 @@ struct driver_p4runtime_status driver_p4runtime_status(const struct driver *d)
 
 static void fini(struct p4runtime *p)
 {
+    p4runtime_map_drop(p);
+    p4runtime_map_free(p->map);
     p4runtime_drop_jobs(p);
     p4runtime_drop_probes(p);
     p4rt_writer_free(p->writer);
@@ -481,7 +485,8 @@ enum rc driver_p4runtime_new(struct rpc_loop *loop,
     TAILQ_INIT(&p->probes);
     p->probe_turn = event_new(rpc_loop_base(loop), -1, 0, p4runtime_probe_turn, p);
     p->kick = event_new(rpc_loop_base(loop), -1, 0, on_kick, p);
-    rc = p->kick && p->probe_turn
+    p->map = p4runtime_map_new(p, rpc_loop_base(loop));
+    rc = p->kick && p->probe_turn && p->map
              ? p4rt_switch_new(loop, &options->sw, &switch_events, p, &p->sw, err)
              : err_set(err, RC_NO_MEMORY, "p4runtime driver: no memory");
     if (rc == RC_OK) {

@@ -10,33 +10,15 @@
 
 #define PATH_WRITE "/p4.v1.P4Runtime/Write"
 
-/* One WriteRequest, or one mark. */
-struct item {
-    TAILQ_ENTRY(item) next;
-    struct p4rt_writer *writer;
-    uint64_t segment; /* barriers before it */
-    uint64_t mark;    /* not 0: a mark */
-    uint8_t device;
-    bool is_sent;
-    uint32_t updates;
-    struct buf body; /* WriteRequest.updates */
-};
-
-TAILQ_HEAD(items, item);
-
 struct p4rt_writer {
     struct p4rt_switch *sw;
     struct event *kick;
     struct p4rt_writer_options options;
     const struct p4rt_writer_events *events;
     void *ctx;
-    struct items items;   /* in order; answered requests are taken out */
-    struct items dropped; /* sent, and of no interest any more */
-    struct item
-        *open[P4RT_DEVICES_MAX]; /* the last of each device, while it may grow */
-    uint64_t segment;
+    struct p4rt_requests requests; /* answered ones are taken out */
+    struct p4rt_items dropped;     /* sent, and of no interest any more */
     uint32_t flying[P4RT_DEVICES_MAX];
-    size_t bytes;
     size_t bytes_flying;
     size_t bytes_told; /* what that was when `moved` was told last */
     uint64_t updates;
@@ -48,12 +30,6 @@ struct p4rt_writer {
 static void kick(struct p4rt_writer *w)
 {
     event_active(w->kick, EV_TIMEOUT, 0);
-}
-
-static void item_free(struct item *it)
-{
-    buf_fini(&it->body);
-    free(it);
 }
 
 /* ---- adding ---- */
@@ -75,132 +51,75 @@ static void fail_no_memory(struct p4rt_writer *w)
     fail(w, &o);
 }
 
-static struct item *item_add(struct p4rt_writer *w)
+/* Something was added, or could not be. */
+static void added(struct p4rt_writer *w)
 {
-    struct item *it = calloc(1, sizeof(*it));
-
-    if (!it) {
+    if (w->requests.failed) {
+        w->requests.failed = false;
         fail_no_memory(w);
-        return NULL;
     }
-    it->writer = w;
-    it->segment = w->segment;
-    TAILQ_INSERT_TAIL(&w->items, it, next);
     kick(w);
-    return it;
 }
 
-/* The request of `device` that the next update goes into. */
-static struct item *request_for(struct p4rt_writer *w, unsigned device)
+/* What the switch says of itself, which may be another one by now. */
+static struct p4rt_requests *tuned(struct p4rt_writer *w)
 {
-    struct item *it = w->open[device];
-
-    if (!it || it->is_sent || it->body.len >= w->options.request_bytes ||
-        it->updates >= w->options.request_updates) {
-        it = item_add(w);
-        w->open[device] = it;
-        if (it) {
-            it->device = (uint8_t)device;
-        }
-    }
-    return it;
+    w->requests.options = p4rt_writer_packing(w);
+    return &w->requests;
 }
 
-typedef void add_update(struct item *it, const void *what);
-
-static void add_to(struct p4rt_writer *w, unsigned device, add_update *add,
-                   const void *what)
+struct p4rt_requests_options p4rt_writer_packing(const struct p4rt_writer *w)
 {
-    struct item *it = request_for(w, device);
-    size_t before;
+    struct p4rt_requests_options o = { .request_bytes = w->options.request_bytes,
+                                       .request_updates = w->options.request_updates,
+                                       .devices = p4rt_switch_devices(w->sw) };
 
-    if (!it) {
-        return;
-    }
-    before = it->body.len;
-    add(it, what);
-    it->updates++;
-    w->bytes += it->body.len - before;
-    if (buf_failed(&it->body)) {
-        fail_no_memory(w);
-    }
-}
-
-static void add(struct p4rt_writer *w, uint8_t half, add_update *add_one,
-                const void *what)
-{
-    unsigned devices = p4rt_switch_devices(w->sw);
-
-    if (w->is_stopping) {
-        return;
-    }
-    for (unsigned i = 0; i < devices; i++) {
-        if (devices == 1 || half == PHYS_BOTH || half == i) {
-            add_to(w, i, add_one, what);
-        }
-    }
-}
-
-static void add_entry(struct item *it, const void *what)
-{
-    const struct phys_write *write = what;
-
-    p4rt_write_entry(&it->body, (enum phys_op)write->op, &write->entry);
-}
-
-static void add_meter(struct item *it, const void *what)
-{
-    const struct phys_meter_write *write = what;
-    struct p4rt_entity cell = { .kind = P4RT_METER,
-                                .has_index = true,
-                                .index = write->index,
-                                .config = write->config };
-
-    cell.id = p4rt_switch_info(it->writer->sw)->meter_id[write->meter];
-    cell.has_config = write->config.cir != 0 || write->config.cburst != 0 ||
-                      write->config.pir != 0 || write->config.pburst != 0;
-    p4rt_write_cell(&it->body, &cell);
+    memcpy(o.meter_id, p4rt_switch_info(w->sw)->meter_id, sizeof(o.meter_id));
+    return o;
 }
 
 void p4rt_writer_entry(struct p4rt_writer *w, const struct phys_write *write)
 {
-    if (write->barrier) {
-        p4rt_writer_barrier(w);
+    if (!w->is_stopping) {
+        p4rt_requests_entry(tuned(w), write);
+        added(w);
     }
-    add(w, write->entry.half, add_entry, write);
 }
 
 void p4rt_writer_meter(struct p4rt_writer *w, const struct phys_meter_write *write)
 {
-    if (write->barrier) {
-        p4rt_writer_barrier(w);
+    if (!w->is_stopping) {
+        p4rt_requests_meter(tuned(w), write);
+        added(w);
     }
-    add(w, write->half, add_meter, write);
 }
 
 void p4rt_writer_barrier(struct p4rt_writer *w)
 {
-    struct item *last = TAILQ_LAST(&w->items, items);
-
-    if (last && last->segment == w->segment) {
-        w->segment++;
-        memset(w->open, 0, sizeof(w->open));
-    }
+    p4rt_requests_barrier(&w->requests);
 }
 
 void p4rt_writer_mark(struct p4rt_writer *w, uint64_t mark)
 {
-    struct item *it = w->is_stopping ? NULL : item_add(w);
-
-    if (it) {
-        it->mark = mark;
+    if (!w->is_stopping) {
+        p4rt_requests_mark(&w->requests, mark);
+        added(w);
     }
-    memset(w->open, 0, sizeof(w->open)); /* what comes later is not before it */
+}
+
+void p4rt_writer_take(struct p4rt_writer *w, struct p4rt_requests *more)
+{
+    if (w->is_stopping) {
+        p4rt_requests_clear(more);
+        return;
+    }
+    p4rt_requests_append(&w->requests, more);
+    added(w);
 }
 
 /* ---- answers ---- */
 
-static uint64_t mark_behind(struct item *it)
+static uint64_t mark_behind(struct p4rt_item *it)
 {
     while (it && it->mark == 0) {
         it = TAILQ_NEXT(it, next);
@@ -209,7 +128,7 @@ static uint64_t mark_behind(struct item *it)
 }
 
 /* "insert vm_nc" of the index-th update, for people; and its table. */
-static void name_update(const struct item *it, size_t index, char *to, size_t size,
+static void name_update(const struct p4rt_item *it, size_t index, char *to, size_t size,
                         uint8_t *ret_table)
 {
     struct p4rt_cursor c = { reader_of(it->body.data, it->body.len), 4 };
@@ -238,7 +157,7 @@ static bool is_refusal(enum rpc_code code)
            code == RPC_OUT_OF_RANGE || code == RPC_UNIMPLEMENTED;
 }
 
-static void judge_update(const struct item *it, const struct p4rt_failure *f,
+static void judge_update(const struct p4rt_item *it, const struct p4rt_failure *f,
                          struct p4rt_outcome *ret)
 {
     char what[48];
@@ -253,7 +172,7 @@ static void judge_update(const struct item *it, const struct p4rt_failure *f,
 }
 
 /* What the answer says; false: all is done. */
-static bool judge(struct item *it, const struct rpc_status *status,
+static bool judge(struct p4rt_item *it, const struct rpc_status *status,
                   struct p4rt_outcome *ret)
 {
     struct p4rt_failure first;
@@ -289,8 +208,8 @@ static bool judge(struct item *it, const struct rpc_status *status,
 static void on_written(const struct rpc_status *status, const struct rpc_msg *reply,
                        void *arg)
 {
-    struct item *it = arg;
-    struct p4rt_writer *w = it->writer;
+    struct p4rt_item *it = arg;
+    struct p4rt_writer *w = it->owner;
     struct p4rt_outcome outcome;
 
     (void)reply;
@@ -298,23 +217,23 @@ static void on_written(const struct rpc_status *status, const struct rpc_msg *re
     w->bytes_flying -= it->body.len;
     if (it->segment == UINT64_MAX) { /* dropped */
         TAILQ_REMOVE(&w->dropped, it, next);
-        item_free(it);
+        p4rt_item_free(it);
         kick(w);
         return;
     }
     w->updates += it->updates;
-    w->bytes -= it->body.len;
+    w->requests.bytes -= it->body.len;
     if (judge(it, status, &outcome)) {
         fail(w, &outcome);
     }
-    TAILQ_REMOVE(&w->items, it, next);
-    item_free(it);
+    TAILQ_REMOVE(&w->requests.items, it, next);
+    p4rt_item_free(it);
     kick(w);
 }
 
 /* ---- sending ---- */
 
-static bool send_item(struct p4rt_writer *w, struct item *it)
+static bool send_item(struct p4rt_writer *w, struct p4rt_item *it)
 {
     struct p4rt_write_head head = { .election_high = p4rt_switch_term(w->sw) };
     struct rpc_call_options options = { .deadline_ms = w->options.deadline_ms };
@@ -322,6 +241,7 @@ static bool send_item(struct p4rt_writer *w, struct item *it)
     struct rpc_part parts[2];
     enum rc rc = RC_NO_MEMORY;
 
+    it->owner = w;
     head.device_id = p4rt_switch_device_id(w->sw, it->device);
     p4rt_write_begin(&front, &head);
     parts[0] = (struct rpc_part){ .data = front.data, .len = front.len };
@@ -336,6 +256,9 @@ static bool send_item(struct p4rt_writer *w, struct item *it)
         return false;
     }
     it->is_sent = true;
+    if (w->requests.open[it->device] == it) {
+        w->requests.open[it->device] = NULL; /* it grows no more */
+    }
     w->flying[it->device]++;
     w->bytes_flying += it->body.len;
     return true;
@@ -344,10 +267,10 @@ static bool send_item(struct p4rt_writer *w, struct item *it)
 /* Sends what stands before the next barrier, as far as the window goes. */
 static void send_some(struct p4rt_writer *w)
 {
-    struct item *first = TAILQ_FIRST(&w->items);
-    struct item *it;
+    struct p4rt_item *first = TAILQ_FIRST(&w->requests.items);
+    struct p4rt_item *it;
 
-    TAILQ_FOREACH(it, &w->items, next)
+    TAILQ_FOREACH(it, &w->requests.items, next)
     {
         if (it->segment != first->segment) {
             return;
@@ -362,32 +285,33 @@ static void send_some(struct p4rt_writer *w)
 /* Marks at the front are reached. */
 static void tell_reached(struct p4rt_writer *w)
 {
-    struct item *it;
+    struct p4rt_item *it;
 
-    while (!w->is_stopping && (it = TAILQ_FIRST(&w->items)) != NULL && it->mark != 0) {
+    while (!w->is_stopping && (it = TAILQ_FIRST(&w->requests.items)) != NULL &&
+           it->mark != 0) {
         uint64_t mark = it->mark;
 
-        TAILQ_REMOVE(&w->items, it, next);
-        item_free(it);
+        TAILQ_REMOVE(&w->requests.items, it, next);
+        p4rt_item_free(it);
         w->events->reached(w->ctx, mark);
     }
 }
 
 static void forget_unsent(struct p4rt_writer *w)
 {
-    struct item *it = TAILQ_FIRST(&w->items);
+    struct p4rt_item *it = TAILQ_FIRST(&w->requests.items);
 
     while (it) {
-        struct item *next = TAILQ_NEXT(it, next);
+        struct p4rt_item *next = TAILQ_NEXT(it, next);
 
         if (!it->is_sent) {
-            TAILQ_REMOVE(&w->items, it, next);
-            w->bytes -= it->body.len;
-            item_free(it);
+            TAILQ_REMOVE(&w->requests.items, it, next);
+            w->requests.bytes -= it->body.len;
+            p4rt_item_free(it);
         }
         it = next;
     }
-    memset(w->open, 0, sizeof(w->open));
+    memset(w->requests.open, 0, sizeof(w->requests.open));
 }
 
 static void stop(struct p4rt_writer *w)
@@ -417,10 +341,10 @@ static void on_kick(evutil_socket_t fd, short what, void *arg)
         return;
     }
     if (w->is_stopping) {
-        struct item *it;
+        struct p4rt_item *it;
 
         /* Marks are kept until here: a late failure looks for the one behind it. */
-        TAILQ_FOREACH(it, &w->items, next)
+        TAILQ_FOREACH(it, &w->requests.items, next)
         {
             if (it->is_sent) {
                 return;
@@ -431,7 +355,7 @@ static void on_kick(evutil_socket_t fd, short what, void *arg)
         return;
     }
     tell_reached(w);
-    if (!TAILQ_EMPTY(&w->items) && p4rt_switch_is_primary(w->sw)) {
+    if (!TAILQ_EMPTY(&w->requests.items) && p4rt_switch_is_primary(w->sw)) {
         send_some(w);
     }
     if (w->bytes_flying != w->bytes_told) {
@@ -444,12 +368,12 @@ static void on_kick(evutil_socket_t fd, short what, void *arg)
 
 bool p4rt_writer_is_idle(const struct p4rt_writer *w)
 {
-    return TAILQ_EMPTY(&w->items) && !w->is_stopping;
+    return TAILQ_EMPTY(&w->requests.items) && !w->is_stopping;
 }
 
 size_t p4rt_writer_bytes(const struct p4rt_writer *w)
 {
-    return w->bytes;
+    return w->requests.bytes;
 }
 
 size_t p4rt_writer_flying(const struct p4rt_writer *w)
@@ -464,15 +388,15 @@ uint64_t p4rt_writer_updates(const struct p4rt_writer *w)
 
 void p4rt_writer_drop(struct p4rt_writer *w)
 {
-    struct item *it;
+    struct p4rt_item *it;
 
     forget_unsent(w);
-    while ((it = TAILQ_FIRST(&w->items)) != NULL) {
-        TAILQ_REMOVE(&w->items, it, next);
+    while ((it = TAILQ_FIRST(&w->requests.items)) != NULL) {
+        TAILQ_REMOVE(&w->requests.items, it, next);
         it->segment = UINT64_MAX;
         TAILQ_INSERT_TAIL(&w->dropped, it, next);
     }
-    w->bytes = 0;
+    w->requests.bytes = 0;
     w->is_stopping = false;
 }
 
@@ -490,6 +414,7 @@ struct p4rt_writer *p4rt_writer_new(struct p4rt_switch *sw, struct rpc_loop *loo
                                     const struct p4rt_writer_events *events, void *ctx)
 {
     struct p4rt_writer *w = calloc(1, sizeof(*w));
+    struct p4rt_requests_options packing;
 
     if (!w) {
         return NULL;
@@ -504,8 +429,9 @@ struct p4rt_writer *p4rt_writer_new(struct p4rt_switch *sw, struct rpc_loop *loo
         options->request_updates ? options->request_updates : 8192;
     w->options.window = options->window ? options->window : 4;
     w->options.deadline_ms = options->deadline_ms ? options->deadline_ms : 10000;
-    TAILQ_INIT(&w->items);
     TAILQ_INIT(&w->dropped);
+    packing = p4rt_writer_packing(w);
+    p4rt_requests_init(&w->requests, &packing);
     w->kick = event_new(rpc_loop_base(loop), -1, 0, on_kick, w);
     if (!w->kick) {
         free(w);

@@ -14,7 +14,7 @@
  */
 #pragma once
 
-#include "agent/driver/p4rt_switch.h"
+#include "agent/driver/p4rt_requests.h"
 
 /* What an update, or a request, came to. */
 struct p4rt_outcome {
@@ -55,6 +55,10 @@ struct p4rt_writer *p4rt_writer_new(struct p4rt_switch *sw, struct rpc_loop *loo
 void p4rt_writer_entry(struct p4rt_writer *w, const struct phys_write *write);
 void p4rt_writer_meter(struct p4rt_writer *w, const struct phys_meter_write *write);
 void p4rt_writer_barrier(struct p4rt_writer *w);
+/* How requests for this switch are packed by others, for p4rt_writer_take(). */
+struct p4rt_requests_options p4rt_writer_packing(const struct p4rt_writer *w);
+/* What somebody else packed, behind a barrier; `more` is empty then. */
+void p4rt_writer_take(struct p4rt_writer *w, struct p4rt_requests *more);
 /* Numbers ascend. */
 void p4rt_writer_mark(struct p4rt_writer *w, uint64_t mark);
 

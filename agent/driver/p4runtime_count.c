@@ -22,7 +22,8 @@ static void drop_moved(const struct p4runtime *p, struct count_job *j)
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < j->count; i++) {
-        if (xgwh_counted_index(p->xgwh, j->items[i].vni) == j->items[i].cell) {
+        if (xgwh_counted_index(p4runtime_belief(p), j->items[i].vni) ==
+            j->items[i].cell) {
             j->items[kept++] = j->items[i];
         }
     }
@@ -103,13 +104,13 @@ static uint32_t choose(const struct p4runtime *p, struct count_job *j, uint32_t 
     uint32_t vni = from;
 
     while (vni != 0 && j->count < COUNTERS_MAX &&
-           (vni = xgwh_counted_next(p->xgwh, vni, &at)) != 0) {
+           (vni = xgwh_counted_next(p4runtime_belief(p), vni, &at)) != 0) {
         index[j->count] = at;
         j->items[j->count] = (struct vni_counter){ .vni = vni, .cell = at };
         j->place[at] = (uint16_t)++j->count;
         vni = vni < VNI_MAX ? vni + 1 : 0;
     }
-    j->next_vni = vni != 0 ? xgwh_counted_next(p->xgwh, vni, &at) : 0;
+    j->next_vni = vni != 0 ? xgwh_counted_next(p4runtime_belief(p), vni, &at) : 0;
     if (j->next_vni == 0) {
         index[j->count] = 0;
         return j->count + 1;

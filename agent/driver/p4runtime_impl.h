@@ -3,6 +3,7 @@
  *
  *   driver_p4runtime.c   the switch's events, up and down, life
  *   p4runtime_jobs.c     writes, configurations and reads, one after the other
+ *   p4runtime_map.c      the mapping, on a thread of its own
  *   p4runtime_read.c     reading back, and what follows from it
  *   p4runtime_count.c    counters of VNIs
  *   p4runtime_totals.c   drops, ports, how full the tables are
@@ -45,11 +46,6 @@ TAILQ_HEAD(probings, probing); /* p4runtime_probe.c */
 #define ACTIVE_MAX 16
 /* Bytes there, beyond which no more is given. */
 #define WRITER_BYTES (32u << 20)
-/* Bytes under way to the switch, with which it is busy for about as long as the mapping
- * is with another batch.  With less than that the next barrier is near, and the mapping
- * would keep its answer waiting. */
-#define BUSY_BYTES (64u << 10)
-
 /* What a read of all tables is for. */
 enum read_purpose {
     READ_NONE,
@@ -82,7 +78,8 @@ struct p4runtime {
     struct driver driver;
     struct p4rt_switch *sw;
     struct p4rt_writer *writer;
-    struct xgwh *xgwh;
+    struct p4runtime_map *map;
+    struct xgwh *xgwh;       /* the mapping's while it is busy */
     struct phys_sizes sizes; /* of `xgwh` */
     struct event *kick;
     bool is_up; /* `up` was told, `down` not yet */
@@ -150,6 +147,24 @@ void p4runtime_settle_refusal(struct p4runtime *p);
 /* All of xgwh to the session, as far as the read at the head asked for it. */
 enum rc p4runtime_tell_rows(struct p4runtime *p);
 void p4runtime_end_read(struct p4runtime *p, enum rc rc, const struct err *err);
+
+/* The mapping is done with it, or failed: its writes are the writer's. */
+void p4runtime_mapped(struct p4runtime *p, struct job *j);
+
+/* p4runtime_map.c */
+/* Null: no memory, no thread. */
+struct p4runtime_map *p4runtime_map_new(struct p4runtime *p, struct event_base *base);
+void p4runtime_map_free(struct p4runtime_map *m); /* idle; null is fine */
+bool p4runtime_map_is_busy(const struct p4runtime *p);
+/* A write or a configuration, while it is not busy; p4runtime_mapped() follows. */
+void p4runtime_map_give(struct p4runtime *p, struct job *j);
+/* xgwh, once the mapping is not at it: how anything on the loop looks at it.  Null: no
+ * switch was found yet. */
+struct xgwh *p4runtime_belief(const struct p4runtime *p);
+/* What was given is the writer's: for who writes behind it. */
+void p4runtime_settle(struct p4runtime *p);
+/* The same, and nothing of it is written: belief and switch differ from here on. */
+void p4runtime_map_drop(struct p4runtime *p);
 
 /* p4runtime_read.c */
 void p4runtime_start_read(struct p4runtime *p, enum read_purpose purpose);

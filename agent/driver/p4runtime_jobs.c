@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/driver/p4runtime_config.h"
-
 /* ---- answering ---- */
 
 static void job_free(struct job *j)
@@ -114,7 +112,8 @@ enum rc p4runtime_tell_rows(struct p4runtime *p)
 {
     const struct job *j = TAILQ_FIRST(&p->waiting);
 
-    return j && j->kind == JOB_READ ? xgwh_rows(p->xgwh, tell_rows, p) : RC_OK;
+    return j && j->kind == JOB_READ ? xgwh_rows(p4runtime_belief(p), tell_rows, p)
+                                    : RC_OK;
 }
 
 /* ---- giving to the writer ---- */
@@ -133,75 +132,6 @@ static struct exception *exception_add(struct xgwh_exceptions *list)
         list->cap = cap;
     }
     return &list->at[list->count++];
-}
-
-static enum rc do_ops(struct p4runtime *p, struct job *j, const struct xgwh_sink *sink)
-{
-    struct xgwh_cost cost = { 0 };
-    enum rc rc = RC_OK;
-
-    if (j->ops) {
-        rc = xgwh_apply(p->xgwh, j->ops->data, j->ops->len, sink, &j->exceptions, &cost,
-                        &j->err);
-    }
-    if (rc == RC_OK && j->exceptions.unlisted > 0) {
-        rc = err_set(&j->err, RC_TIMEOUT, "no memory to list what was refused");
-    }
-    if (rc == RC_OK && j->ready && !xgwh_is_ready(p->xgwh)) {
-        rc = xgwh_set_ready(p->xgwh, sink, &cost, &j->err);
-        p->lacks_config = rc == RC_CONFLICT && xgwh_state(p->xgwh).config_digest != 0;
-    }
-    if (rc == RC_OK && j->revision != 0 && p->must_sweep) {
-        rc = xgwh_sweep(p->xgwh, sink, &cost, &j->err);
-        p->must_sweep = rc != RC_OK;
-    }
-    return rc;
-}
-
-static enum rc do_config(struct p4runtime *p, struct job *j,
-                         const struct xgwh_sink *sink, uint64_t *ret_digest)
-{
-    struct xgwh_cost cost = { 0 };
-    struct device_config *d = malloc(sizeof(*d)); /* too big for a stack */
-    struct xgwh_config c;
-    enum rc rc = RC_NO_MEMORY;
-
-    *ret_digest = device_config_bytes_digest(j->ops->data, j->ops->len);
-    if (d) {
-        rc = device_config_unpack(j->ops->data, j->ops->len, d, &j->err);
-        rc = rc == RC_OK ? p4runtime_config_of(d, *ret_digest, &c, &j->err) : rc;
-        rc = rc == RC_OK ? xgwh_configure(p->xgwh, &c, sink, &cost, &j->err) : rc;
-    }
-    free(d);
-    return rc;
-}
-
-/* Its writes, and behind them what the switch remembers of it. */
-static void give(struct p4runtime *p, struct job *j)
-{
-    struct xgwh_sink sink = p4runtime_sink(p);
-    struct xgwh_state state = xgwh_state(p->xgwh);
-
-    p4rt_writer_barrier(p->writer);
-    p->is_fresh = false;
-    if (j->kind == JOB_CONFIGURE) {
-        j->rc = do_config(p, j, &sink, &state.config_digest);
-        p->lacks_config &= j->rc != RC_OK;
-    } else {
-        j->rc = do_ops(p, j, &sink);
-        state.applied = j->revision != 0 ? j->revision : state.applied;
-    }
-    if (j->rc == RC_OK) {
-        p4rt_writer_barrier(p->writer);
-        j->rc = p4runtime_put_state(p, &state);
-    }
-    if (j->rc == RC_NO_MEMORY || j->rc == RC_STALE || j->rc == RC_TIMEOUT) {
-        p->is_void = true; /* xgwh.h: read back first */
-        j->rc = RC_TIMEOUT;
-    }
-    if (j->rc != RC_OK && j->err.code == RC_OK) {
-        err_set(&j->err, j->rc, "switch: %s", rc_name(j->rc));
-    }
 }
 
 /* From waiting to active: answered when all before it is done. */
@@ -245,10 +175,7 @@ static bool must_wait(struct p4runtime *p, const struct job *j)
         p4rt_switch_push(p->sw);
         return true;
     }
-    return p->active_count >= ACTIVE_MAX ||
-           p4rt_writer_bytes(p->writer) > WRITER_BYTES ||
-           (p4rt_writer_flying(p->writer) > 0 &&
-            p4rt_writer_flying(p->writer) < BUSY_BYTES);
+    return p->active_count >= ACTIVE_MAX || p4rt_writer_bytes(p->writer) > WRITER_BYTES;
 }
 
 /* Not done at all; told in its turn. */
@@ -281,16 +208,31 @@ static bool do_write(struct p4runtime *p, struct job *j)
     if (must_wait(p, j)) {
         return false;
     }
-    give(p, j);
+    p->is_fresh = false;
+    p4runtime_map_give(p, j);
+    return false;
+}
+
+void p4runtime_mapped(struct p4runtime *p, struct job *j)
+{
+    struct err err;
+
+    if (j->rc == RC_NO_MEMORY || j->rc == RC_STALE || j->rc == RC_TIMEOUT) {
+        p->is_void = true; /* xgwh.h: read back first */
+        j->rc = RC_TIMEOUT;
+    }
+    if (j->rc != RC_OK && j->err.code == RC_OK) {
+        err_set(&j->err, j->rc, "switch: %s", rc_name(j->rc));
+    }
     if (p->lacks_config && j->kind == JOB_WRITE) {
         /* The switch has a configuration that an agent before us gave it: it is in the
          * tables, but not what it says of tables that are to be filled yet. */
         err_set(&err, RC_CONFLICT, "switch: its configuration is asked for once more");
         p4runtime_bounce(p, &err);
-        return false;
+        return;
     }
     activate(p, j);
-    return false;
+    p4runtime_kick(p);
 }
 
 static bool do_read(struct p4runtime *p, struct job *j)
@@ -318,7 +260,7 @@ void p4runtime_pump(struct p4runtime *p)
     bool goes_on = true;
 
     while (goes_on && p->is_up && p->purpose == READ_NONE &&
-           (j = TAILQ_FIRST(&p->waiting)) != NULL) {
+           !p4runtime_map_is_busy(p) && (j = TAILQ_FIRST(&p->waiting)) != NULL) {
         goes_on = j->kind == JOB_READ ? do_read(p, j) : do_write(p, j);
     }
 }
@@ -328,7 +270,7 @@ void p4runtime_pump(struct p4runtime *p)
 /* What of the write does not stand as it should, by what was read back. */
 static void list_missing(struct p4runtime *p, struct job *j, uint8_t reason)
 {
-    const struct table_set *tables = xgwh_tables(p->xgwh);
+    const struct table_set *tables = xgwh_tables(p4runtime_belief(p));
     struct batch_reader r = batch_reader_of(j->ops->data, j->ops->len);
     struct batch_run run;
 
@@ -362,7 +304,7 @@ static void list_missing(struct p4runtime *p, struct job *j, uint8_t reason)
 
 void p4runtime_settle_refusal(struct p4runtime *p)
 {
-    struct xgwh_state state = xgwh_state(p->xgwh);
+    struct xgwh_state state = xgwh_state(p4runtime_belief(p));
     struct job *j = TAILQ_FIRST(&p->active);
     struct job *last;
     struct err err;
@@ -374,7 +316,8 @@ void p4runtime_settle_refusal(struct p4runtime *p)
         return;
     }
     if (p->refusal.is_full && p->refusal.table < PHYS_TABLES) {
-        xgwh_note_full(p->xgwh, (enum phys_table)p->refusal.table, p->refusal.device);
+        xgwh_note_full(p4runtime_belief(p), (enum phys_table)p->refusal.table,
+                       p->refusal.device);
     }
     /* Those behind it were given to the writer in vain: they come again. */
     while ((last = TAILQ_LAST(&p->active, jobs)) != NULL && last != j) {
@@ -407,6 +350,10 @@ void p4runtime_stopped(struct p4runtime *p, const struct p4rt_outcome *first)
 {
     struct err err = first->err;
 
+    p4runtime_settle(p); /* its writes come in vain, like those before them */
+    if (p->purpose != READ_NONE) {
+        return; /* it found that all has to be read back anyway */
+    }
     p->is_fresh = false;
     p->is_void = true;
     p->trouble = err;

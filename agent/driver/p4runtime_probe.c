@@ -44,7 +44,7 @@ static void send_first(struct p4runtime *p)
     }
     packet.bytes = first->frame->data;
     packet.len = first->frame->len;
-    if (p->is_up && p->xgwh && xgwh_is_ready(p->xgwh)) {
+    if (p->is_up && p->xgwh && xgwh_is_ready(p4runtime_belief(p))) {
         p->probe_rc = p4rt_switch_packet_out(p->sw, 0, &packet);
     } else {
         p->probe_rc = RC_CONFLICT; /* not ready */

@@ -13,14 +13,14 @@ static void on_entry(void *ctx, const struct phys_entry *e)
     if (p->purpose == READ_STATE) {
         xgwh_state_of_entry(e, &p->found);
     } else if (p->read_rc == RC_OK) {
-        p->read_rc = xgwh_read_entry(p->xgwh, e);
+        p->read_rc = xgwh_read_entry(p4runtime_belief(p), e);
     }
 }
 
 static void on_meter(void *ctx, enum phys_meter meter, uint8_t device, uint64_t index,
                      const struct phys_meter_config *config)
 {
-    xgwh_read_meter(((struct p4runtime *)ctx)->xgwh, meter, device, index, config);
+    xgwh_read_meter(p4runtime_belief(ctx), meter, device, index, config);
 }
 
 static void log_findings(const struct xgwh_findings *f)
@@ -50,10 +50,10 @@ static enum rc believe(struct p4runtime *p, struct err *err)
     enum rc rc = p->read_rc;
 
     if (rc != RC_OK) {
-        xgwh_read_abort(p->xgwh);
+        xgwh_read_abort(p4runtime_belief(p));
         return err_set(err, rc, "switch: read-back: %s", rc_name(rc));
     }
-    rc = xgwh_read_end(p->xgwh, &sink, &findings, err);
+    rc = xgwh_read_end(p4runtime_belief(p), &sink, &findings, err);
     if (rc != RC_OK) {
         return rc;
     }
@@ -64,14 +64,14 @@ static enum rc believe(struct p4runtime *p, struct err *err)
     p->read_backs++;
     p->is_void = false;
     p->is_fresh = true;
-    p->must_sweep = xgwh_status(p->xgwh).unnamed > 0;
+    p->must_sweep = xgwh_status(p4runtime_belief(p)).unnamed > 0;
     return RC_OK;
 }
 
 /* Whether the switch still is the one that `up` was told of. */
 static bool is_same_life(const struct p4runtime *p)
 {
-    return xgwh_state(p->xgwh).boot_id == p->boot_id;
+    return xgwh_state(p4runtime_belief(p)).boot_id == p->boot_id;
 }
 
 static void read_failed(struct p4runtime *p, const struct err *err)
@@ -112,7 +112,7 @@ static void end_for_session(struct p4runtime *p)
 /* Only the state rows were read: what is believed stands if they are as believed. */
 static void end_state(struct p4runtime *p)
 {
-    struct xgwh_state believed = xgwh_state(p->xgwh);
+    struct xgwh_state believed = xgwh_state(p4runtime_belief(p));
 
     p->purpose = READ_NONE;
     if (p->found.boot_id != 0 && p->found.boot_id == believed.boot_id &&
@@ -136,7 +136,7 @@ static bool read_meters(struct p4runtime *p)
     uint32_t *index = NULL;
     uint32_t count = 0;
 
-    p->read_rc = xgwh_read_wants_meters(p->xgwh, &index, &count);
+    p->read_rc = xgwh_read_wants_meters(p4runtime_belief(p), &index, &count);
     if (p->read_rc == RC_OK) {
         p->read = p4rt_read_meters(p->sw, index, count, &read_events, p);
         p->is_reading_meters = p->read != NULL;
@@ -167,7 +167,7 @@ static void on_end(void *ctx, enum rc rc, const struct err *cause)
         return;
     }
     if (rc != RC_OK) {
-        xgwh_read_abort(p->xgwh);
+        xgwh_read_abort(p4runtime_belief(p));
         read_failed(p, cause);
         return;
     }
@@ -205,7 +205,7 @@ void p4runtime_start_read(struct p4runtime *p, enum read_purpose purpose)
     } else {
         /* Repairs of the last read-back that were never sent: this one finds them. */
         p4rt_writer_drop(p->writer);
-        p->read_rc = xgwh_read_begin(p->xgwh);
+        p->read_rc = xgwh_read_begin(p4runtime_belief(p));
         p->read = p->read_rc == RC_OK ? p4rt_read_tables(p->sw, &read_events, p) : NULL;
     }
     if (!p->read) {
@@ -220,7 +220,7 @@ void p4runtime_stop_read(struct p4runtime *p)
         p4rt_read_cancel(p->read);
         p->read = NULL;
         if (p->purpose != READ_STATE) {
-            xgwh_read_abort(p->xgwh);
+            xgwh_read_abort(p4runtime_belief(p));
         }
     }
     p->purpose = READ_NONE;

@@ -69,7 +69,8 @@ static void on_end(void *ctx, enum rc rc, const struct err *err)
     }
     for (uint32_t i = 0; rc == RC_OK && i < t->slice; i++) {
         bool is_sound =
-            t->vnis[i] == 0 || xgwh_counted_index(p->xgwh, t->vnis[i]) == t->cells[i];
+            t->vnis[i] == 0 ||
+            xgwh_counted_index(p4runtime_belief(p), t->vnis[i]) == t->cells[i];
 
         tenant_growth_read(t->growth, t->cells[i], is_sound, now_ms);
     }
@@ -93,7 +94,7 @@ static void choose(const struct p4runtime *p, struct tops *t)
 
     t->slice = 0;
     while (vni != 0 && t->slice < SLICE &&
-           (vni = xgwh_counted_next(p->xgwh, vni, &cell)) != 0) {
+           (vni = xgwh_counted_next(p4runtime_belief(p), vni, &cell)) != 0) {
         expect(t, vni, cell);
         vni = vni < VNI_MAX ? vni + 1 : 0;
     }

@@ -74,7 +74,7 @@ static bool can_fill(enum phys_table table)
 /* The first of all readings. */
 static void read_tables(const struct p4runtime *p, struct readings *ret)
 {
-    struct xgwh_usage u = xgwh_status(p->xgwh).usage;
+    struct xgwh_usage u = xgwh_status(p4runtime_belief(p)).usage;
     unsigned halves = p4rt_switch_devices(p->sw);
 
     ret->count = 0;
@@ -87,7 +87,8 @@ static void read_tables(const struct p4runtime *p, struct readings *ret)
             uint64_t used;
             uint64_t capacity;
 
-            use_of(p->xgwh, &p->sizes, &u, (enum phys_table)t, half, &used, &capacity);
+            use_of(p4runtime_belief(p), &p->sizes, &u, (enum phys_table)t, half, &used,
+                   &capacity);
             add(ret, d->name, is_halved ? half : -1, used, capacity);
         }
     }
@@ -203,7 +204,7 @@ static uint32_t port_cells(struct p4runtime *p, uint32_t index[2 * XGWH_UPLINKS_
 {
     uint32_t count = 0;
 
-    p->port_count = xgwh_ports(p->xgwh, p->ports);
+    p->port_count = xgwh_ports(p4runtime_belief(p), p->ports);
     memset(p->port_counts, 0, sizeof(p->port_counts));
     for (unsigned i = 0; i < p->port_count; i++) {
         index[count++] = p->ports[i];

@@ -356,6 +356,58 @@ START_TEST(an_election_id_that_is_taken_ends_the_connection_with_a_reason)
 }
 END_TEST
 
+START_TEST(a_request_that_was_answered_grows_no_more)
+{
+    struct p4rt_writer_options w = { 0 };
+    struct switch_rig rig;
+    struct client c;
+
+    rig_init(&rig);
+    client_ready(&c, &rig, 2, &w);
+    for (uint32_t i = 0; i < 3; i++) {
+        struct phys_write write = vm_write(PHYS_INSERT, i, 0);
+
+        p4rt_writer_entry(c.writer, &write); /* with no barrier between */
+        RIG_UNTIL(&rig, p4rt_writer_is_idle(c.writer));
+        ck_assert_uint_eq(test_switch_count(rig.sw, 0, PHYS_VM_NC), i + 1);
+    }
+    client_fini(&c);
+    rig_fini(&rig);
+}
+END_TEST
+
+/* What two packed apart is sent one behind the other, each in its own order. */
+START_TEST(requests_of_others_come_behind_a_barrier_with_theirs_kept)
+{
+    struct p4rt_writer_options w = { .window = 8 };
+    struct switch_rig rig;
+    struct client c;
+
+    rig_init(&rig);
+    rig.sw->faults.reorders = true;
+    client_ready(&c, &rig, 2, &w);
+    for (uint32_t i = 0; i < 200; i++) {
+        struct p4rt_requests_options packing = p4rt_writer_packing(c.writer);
+        struct phys_write write = vm_write(PHYS_INSERT, 7, 0);
+        struct p4rt_requests more;
+
+        p4rt_requests_init(&more, &packing);
+        p4rt_requests_entry(&more, &write);
+        write = vm_write(PHYS_DELETE, 7, 0);
+        write.barrier = true;
+        p4rt_requests_entry(&more, &write);
+        p4rt_writer_take(c.writer, &more);
+        ck_assert(TAILQ_EMPTY(&more.items));
+        p4rt_writer_mark(c.writer, i + 1);
+    }
+    RIG_UNTIL(&rig, c.reached == 200);
+    ck_assert_uint_eq(p4rt_writer_updates(c.writer), 400);
+    ck_assert_uint_eq(test_switch_count(rig.sw, 0, PHYS_VM_NC), 0);
+    client_fini(&c);
+    rig_fini(&rig);
+}
+END_TEST
+
 START_TEST(writes_go_to_the_halves_they_are_for_in_requests_of_bounded_size)
 {
     struct p4rt_writer_options w = { .request_updates = 100, .window = 3 };
@@ -790,6 +842,8 @@ int main(void)
     tcase_add_test(tc, an_election_id_that_is_taken_ends_the_connection_with_a_reason);
     tcase_add_test(tc,
                    writes_go_to_the_halves_they_are_for_in_requests_of_bounded_size);
+    tcase_add_test(tc, a_request_that_was_answered_grows_no_more);
+    tcase_add_test(tc, requests_of_others_come_behind_a_barrier_with_theirs_kept);
     tcase_add_test(tc, nothing_behind_a_barrier_is_sent_before_all_in_front_is_done);
     tcase_add_test(tc, a_full_table_stops_it_and_is_named);
     tcase_add_test(tc, what_contradicts_the_tables_is_no_refusal);
