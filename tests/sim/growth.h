@@ -64,6 +64,7 @@ struct growth_tenant {
     uint32_t vms;     /* 1 to so many were put */
     uint32_t inbound; /* peers that lead to it */
     uint32_t peer;    /* its place plus 1; 0: none */
+    uint32_t rules;   /* of access */
     bool is_alive;
     bool is_passing; /* a festival takes it along */
     uint8_t seen[2]; /* by the check: on x86, on XGW-H */
@@ -78,7 +79,7 @@ struct growth_big {
 
 struct growth_counts {
     uint64_t commands, entries, deleted, bursts, too_big, festivals, restarts;
-    uint64_t built, critical, moves, moved, moved_back, move_refused, checks;
+    uint64_t attacks, built, critical, critical_ended, moves, moved, moved_back, move_refused, checks;
 };
 
 struct growth {

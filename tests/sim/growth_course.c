@@ -18,6 +18,7 @@
 #define VMS_MAX         2000
 #define BURST_WEEKS     7
 #define FESTIVAL_WEEKS  26
+#define ATTACK_WEEKS    39
 #define QUARTER         13
 #define YEAR            52
 #define MOVES_A_TIME    12
@@ -365,6 +366,79 @@ static void swell_some(struct growth *g)
     }
 }
 
+/* ---- what nobody announced ---- */
+
+#define RULES_A_TENANT 80
+#define RULE_TENANTS   16 /* more rules than an XGW-H has rows for */
+
+static void add_rules(struct growth *g, struct batch_writer *w, uint32_t place)
+{
+    const struct growth_tenant *t = &g->tenants[place];
+
+    for (uint32_t i = 0; i < RULES_A_TENANT; i++) {
+        struct entry e = { .table = TABLE_ACL, .vni = growth_vni(place) };
+
+        e.acl.priority = (uint16_t)(1 + t->rules + i);
+        e.acl.action = ACL_DENY;
+        e.acl.match.src = (struct prefix){ ip_v4(0xcb007100 + i), 32 }; /* TEST-NET-3 */
+        e.acl.match.dst = (struct prefix){ ip_v4(0x0a000000), 8 };
+        e.acl.match.sport = e.acl.match.dport = (struct port_range){ 0, UINT16_MAX };
+        batch_add_entry(w, ENTRY_PUT, &e);
+    }
+}
+
+/* At the critical level they are refused, all of the batch and with numbers; then a
+ * cluster is built, tenants move there, and they are taken. */
+static void put_rules(struct growth *g, uint32_t place)
+{
+    uint64_t before = core_count(g->core, TABLE_ACL);
+
+    for (unsigned attempt = 0; attempt < 3 && !g->failure[0]; attempt++) {
+        struct batch_writer w;
+
+        batch_writer_init(&w);
+        add_rules(g, &w, place);
+        if (!send(g, &w)->err.code) {
+            g->tenants[place].rules += RULES_A_TENANT;
+            g->counts.critical_ended += attempt > 0;
+            return;
+        }
+        if (g->reply.err.code != RC_FULL || !strstr(g->reply.err.msg, "needs") ||
+            core_count(g->core, TABLE_ACL) != before) {
+            growth_fail(g, "rules of vni %u: %s", growth_vni(place), g->reply.err.msg);
+        }
+        g->counts.critical += attempt == 0;
+        if (attempt > 0) {
+            build(g);
+        }
+        rebalance(g, 100);
+    }
+    growth_fail(g, "rules of vni %u found no room in clusters that were built: %s",
+                growth_vni(place), g->reply.err.msg);
+}
+
+/* The tenants of one XGW-H cluster are attacked, and put more access rules than it has
+ * room for. */
+static void attack(struct growth *g)
+{
+    uint32_t places[RULE_TENANTS];
+    uint32_t count = 0;
+    const struct table_set *set = core_group_desired(g->core, g->clusters[1].name);
+
+    for (uint32_t vni = table_set_next(set, VNI_MIN, ~0u); vni && count < RULE_TENANTS;
+         vni = table_set_next(set, vni + 1, ~0u)) {
+        uint32_t place = g->place_of[vni] - 1;
+
+        if (!g->tenants[place].is_passing && !is_big(g, place)) {
+            places[count++] = place;
+        }
+    }
+    for (uint32_t i = 0; i < count && !g->failure[0]; i++) {
+        put_rules(g, places[i]);
+    }
+    g->counts.attacks++;
+}
+
 /* ---- top customers ---- */
 
 static struct growth_big *free_big(struct growth *g)
@@ -578,6 +652,9 @@ static void week(struct growth *g)
     }
     come(g);
     grow(g, (uint32_t)want);
+    if (g->week % ATTACK_WEEKS == 11) {
+        attack(g);
+    }
     if (g->week % BURST_WEEKS == 3) {
         announce(g);
     }
@@ -625,6 +702,9 @@ bool growth_run(struct growth *g, const struct growth_config *config)
                    g->alive, g->cluster_count, (unsigned long long)g->counts.entries);
             fflush(stdout);
         }
+    }
+    if (config->weeks > ATTACK_WEEKS && g->counts.critical == 0) {
+        growth_fail(g, "nothing was refused at a critical level");
     }
     return !g->failure[0];
 }

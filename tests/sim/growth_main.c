@@ -39,11 +39,13 @@ static bool run(const struct growth_config *config, uint64_t *ret_hash)
            g->cluster_count, (unsigned long long)c->built,
            (double)(clock() - from) / CLOCKS_PER_SEC, (unsigned long long)g->hash);
     printf("  %llu commands, %llu entries put; top customers %llu, too large %llu, "
-           "refused at critical %llu; moves %llu, done %llu, without room %llu; "
+           "attacks %llu, refused at critical %llu, of which room was made %llu; moves "
+           "%llu, done %llu, without room %llu; "
            "festivals %llu, restarts %llu, full checks %llu\n",
            (unsigned long long)c->commands, (unsigned long long)c->entries,
            (unsigned long long)c->bursts, (unsigned long long)c->too_big,
-           (unsigned long long)c->critical, (unsigned long long)c->moves,
+           (unsigned long long)c->attacks, (unsigned long long)c->critical,
+           (unsigned long long)c->critical_ended, (unsigned long long)c->moves,
            (unsigned long long)c->moved, (unsigned long long)c->move_refused,
            (unsigned long long)c->festivals, (unsigned long long)c->restarts,
            (unsigned long long)c->checks);

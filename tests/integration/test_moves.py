@@ -1,15 +1,20 @@
 #!/usr/bin/python3
-"""A tenant moves only to nodes whose packets are what its entries say: a controller,
-agents and gateways, x86 and XGW-H in software over P4Runtime.  An entry is spoiled in a
-device behind its agent's back, after the read-back: the probe finds it, the move names
-it and goes back.  Then the same move of sound tables goes through.
+"""Moves of tenants between real nodes: a controller, agents and gateways, x86 and XGW-H
+in software over P4Runtime.
 
-    test_move_probes.py XGW_CONTROLLER XGW_AGENT XGW_GATEWAY P4INFO_MAKER
+A tenant moves only to nodes whose packets are what its entries say.  An entry is spoiled
+in a device behind its agent's back, after the read-back: the probe finds it, the move
+names it and goes back.  Then the same move of sound tables goes through.
+
+And it leaves its source only when those who follow steering have said that they do.
+
+    test_moves.py XGW_CONTROLLER XGW_AGENT XGW_GATEWAY P4INFO_MAKER
 """
 import pathlib
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 from urllib.parse import quote
 
@@ -24,10 +29,11 @@ import physical  # noqa: E402
 
 CONTROLLER = AGENT = GATEWAY = P4INFO_MAKER = None
 MAC = "02:00:00:00:01:01"
+VM_NC = 3  # its table id
 NC_TABLE = physical.TABLES["nc"][0]
 
 
-class MoveProbes(unittest.TestCase):
+class Moves(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="xgw"))
         self.addCleanup(subprocess.run, ["rm", "-r", str(self.folder)], check=True)
@@ -183,8 +189,8 @@ class MoveProbes(unittest.TestCase):
             response_deserializer=p4.StreamMessageResponse.FromString)
         return next(iter(stream(requests(), timeout=20))).arbitration.election_id.high
 
-    # --- the tests --------------------------------------------------------------------
 
+class MoveProbes(Moves):
     def one_goes_and_one_is_refused(self, node, spoil, home):
         """Two tenants move to a node of `node`; an entry of the first is spoiled."""
         name, target = node[:2]
@@ -215,6 +221,109 @@ class MoveProbes(unittest.TestCase):
         self.start("n2", "x2", "x86", 2)
         self.one_goes_and_one_is_refused(
             ("n3", "h1", "soft-h", 3), lambda: self.spoil_h("n3"), ("x2", "h1"))
+
+
+class Follower:
+    """Who sends traffic by steering, a vSwitches' controller: it watches over gRPC, and
+    with each change it hears of it asks where its VNI goes, follows, and says up to where
+    it does."""
+
+    def __init__(self, test, name, vni):
+        self.test, self.name, self.vni = test, name, vni
+        self.vip = None  # where it sends
+        self.error = None
+        pb, *_ = controller_rig.load_proto(test.folder)
+        self.channel = test.controller.channel()
+        self.call = self.channel.unary_stream(
+            "/xgw.controller.v1.Controller/Watch",
+            request_serializer=lambda m: m.SerializeToString(),
+            response_deserializer=pb.WatchReply.FromString)(pb.WatchRequest())
+        self.follow()
+        self.thread = threading.Thread(target=self.watch, daemon=True)
+        self.thread.start()
+
+    def follow(self):
+        s = self.test.controller.request("GET", f"/v1/steering/{self.vni}").json
+        self.vip = s["vip_v4"]
+        self.test.controller.request(
+            "POST", f"/v1/consumers/{self.name}/ack",
+            {"acknowledged_revision": s["revision"]}, {"Content-Type": "application/json"})
+
+    def watch(self):
+        try:
+            for _ in self.call:
+                self.follow()
+        except grpc.RpcError as e:
+            self.error = e
+
+    def stop(self):
+        self.call.cancel()
+        self.thread.join(20)
+        self.channel.close()
+
+
+class MoveConsumers(Moves):
+    VIP = {"x1": "172.31.255.1", "x2": "172.31.255.2"}
+
+    def setUp(self):
+        super().setUp()
+        self.start("n1", "x1", "x86", 1)
+        self.start("n2", "x2", "x86", 2)
+        self.tenant(100, "172.16.9.9")
+        gw.wait_until(lambda: self.vms("n1") == 1, "the tenant is on its node")
+        for name in ("good", "mute"):
+            self.put(f"/consumers/{name}", {})
+        self.good = Follower(self, "good", 100)
+        self.addCleanup(self.good.stop)
+
+    def vms(self, node):
+        """What the device itself holds of the tenant."""
+        with gw.Client(gw.load_api(self.folder), self.nodes[node].address) as c:
+            return sum(table == VM_NC for _, rows in c.read(vni=100)
+                       for table, *_ in gw.unpack(rows))
+
+    def until_only_mute_is_awaited(self, number):
+        gw.wait_until(lambda: self.operation(number).get("awaits_consumers") == ["mute"],
+                      "the move waits for one that says nothing", 60)
+        o = self.operation(number)
+        self.assertEqual((o["state"], o["step"]), ("running", "steer"), o)
+        self.assertIn("mute", o["waits_for"])
+
+    def post(self, path, body):
+        return self.controller.request("POST", "/v1" + path, body,
+                                       {"Content-Type": "application/json"})
+
+    def test_the_source_is_left_when_all_have_acknowledged_or_an_operator_says_so(self):
+        number = self.move(100, "x2")
+        self.until_only_mute_is_awaited(number)
+        self.assertEqual(self.good.vip, self.VIP["x2"])  # who listens has followed
+        self.assertEqual((self.vms("n1"), self.vms("n2")), (1, 1))  # and both carry it
+        answer = self.post(f"/operations/{number}/proceed",
+                           {"without_consumers": True, "reason": "mute is switched off"})
+        self.assertEqual(answer.status, 202, answer)
+        o = self.end_of(number)
+        self.assertEqual(o["state"], "done", o)
+        self.assertEqual(o["without_consumers"]["reason"], "mute is switched off")
+        gw.wait_until(lambda: (self.vms("n1"), self.vms("n2")) == (0, 1),
+                      "the source is left")
+        self.assertIsNone(self.good.error)
+
+    def test_one_that_comes_late_and_one_that_is_deleted_hold_it_no_longer(self):
+        number = self.move(100, "x2")
+        self.until_only_mute_is_awaited(number)
+        late = Follower(self, "mute", 100)
+        self.assertEqual(late.vip, self.VIP["x2"])
+        self.assertEqual(self.end_of(number)["state"], "done")
+        late.stop()
+        number = self.move(100, "x1")
+        self.until_only_mute_is_awaited(number)
+        self.assertEqual((self.vms("n1"), self.vms("n2")), (1, 1))
+        answer = self.controller.request("DELETE", "/v1/consumers/mute")
+        self.assertIn(answer.status, (200, 204), answer)
+        self.assertEqual(self.end_of(number)["state"], "done")
+        self.assertEqual(self.good.vip, self.VIP["x1"])
+        gw.wait_until(lambda: (self.vms("n1"), self.vms("n2")) == (1, 0),
+                      "the source is left")
 
 
 if __name__ == "__main__":
