@@ -79,7 +79,8 @@ struct growth_big {
 
 struct growth_counts {
     uint64_t commands, entries, deleted, bursts, too_big, festivals, restarts;
-    uint64_t attacks, built, critical, critical_ended, moves, moved, moved_back, move_refused, checks;
+    uint64_t attacks, built, critical, critical_ended, moves, moved, moved_back,
+        move_refused, checks;
 };
 
 struct growth {

@@ -41,7 +41,8 @@ static void print_counts(const struct sim *s, double seconds)
         "  faults: links %llu, partitions %llu, agents %llu, devices %llu, "
         "sockets %llu, controllers %llu, store %llu, device writes %llu, "
         "corruptions %llu, stalls %llu, lies %llu; moves %llu, of which steered %llu, "
-        "refuted by probes %llu, rows of load balancers turned %llu\n",
+        "refuted by probes %llu, rows of load balancers turned %llu; "
+        "consumers followed %llu times, not waited for %llu\n",
         (unsigned long long)c->link_cuts, (unsigned long long)c->partitions,
         (unsigned long long)c->agent_crashes, (unsigned long long)c->device_crashes,
         (unsigned long long)c->disconnects, (unsigned long long)c->controller_crashes,
@@ -49,7 +50,8 @@ static void print_counts(const struct sim *s, double seconds)
         (unsigned long long)c->corruptions, (unsigned long long)c->stalls,
         (unsigned long long)c->lies, (unsigned long long)c->moves,
         (unsigned long long)c->moved, (unsigned long long)c->refuted,
-        (unsigned long long)c->turned);
+        (unsigned long long)c->turned, (unsigned long long)c->followings,
+        (unsigned long long)c->waived);
     printf("  checks: %llu full, %llu of `applied`\n", (unsigned long long)c->checks,
            (unsigned long long)c->applied_checks);
 }

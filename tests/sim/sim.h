@@ -9,6 +9,8 @@
  *   sim_controller.c  the daemon's shell: core, store, sessions
  *   sim_agent.c       each agent's shell: session, driver, device, link
  *   sim_churn.c       what tenants do, and what was acknowledged to them
+ *   sim_moves.c       tenants that move
+ *   sim_consumers.c   who follows steering from outside
  *   sim_fault.c       what goes wrong
  *   sim_check.c       what must hold
  */
@@ -99,6 +101,14 @@ struct sim_state {
 
 #define SIM_FOLLOWED 65537 /* a prime: the VNIs of a run do not meet in it */
 
+#define SIM_CONSUMERS 2
+
+struct sim_consumer {
+    uint64_t at_ms;                  /* it reads steering again */
+    bool is_silent;                  /* until then, for long */
+    uint64_t followed[SIM_FOLLOWED]; /* by VNI: the last move that it followed */
+};
+
 /* A command whose outcome is not known yet. */
 struct sim_command {
     uint64_t token; /* 0 = free */
@@ -110,6 +120,7 @@ struct sim_command {
 struct sim_counts {
     uint64_t moves, moved, refuted; /* … because a probe said otherwise */
     uint64_t turned;                /* rows of load balancers, by moves */
+    uint64_t followings, waived;    /* of consumers; moves that did not wait for them */
     uint64_t steps, commands, acknowledged, refused, unknown;
     uint64_t link_cuts, partitions, agent_crashes, device_crashes, disconnects;
     uint64_t controller_crashes, store_errors, write_errors, corruptions, stalls, lies;
@@ -148,6 +159,9 @@ struct sim {
     uint64_t last_token;
     uint64_t followed_revision;
     uint64_t followed[SIM_FOLLOWED]; /* by VNI: the last move that the model knows */
+    struct sim_consumer consumers[SIM_CONSUMERS];
+    uint64_t consumers_revision;
+    uint64_t passed[SIM_FOLLOWED]; /* by VNI: the last move that was seen to go on */
     uint64_t churn_at_ms;
     uint32_t setup_step;
     bool is_setup_waiting;
@@ -191,6 +205,13 @@ void link_break(struct sim *s, struct sim_link *l); /* both ends hear of it late
 void links_step(struct sim *s);
 uint64_t links_wake(const struct sim *s);
 void links_fini(struct sim *s);
+
+/* ---- sim_consumers.c ---- */
+
+void consumers_name(unsigned consumer, char ret[REGION_NAME_MAX + 1]);
+uint64_t consumers_wake(const struct sim *s);
+void consumers_step(struct sim *s);
+void consumers_check(struct sim *s);
 
 /* ---- sim_moves.c ---- */
 

@@ -7,8 +7,8 @@
 
 #define SETUP_TOKEN UINT64_C(1)
 
-/* Objects before the nodes: region, clusters, policy. */
-#define SETUP_OBJECTS (1u + SIM_CLUSTERS + 1)
+/* Objects before the nodes: region, clusters, policy, consumers of steering. */
+#define SETUP_OBJECTS (1u + SIM_CLUSTERS + 1 + SIM_CONSUMERS)
 
 void sim_cluster_name(unsigned cluster, char ret[CLUSTER_NAME_MAX + 1])
 {
@@ -47,6 +47,9 @@ static void fill_setup(struct sim *s, uint32_t step, struct command *cmd,
         cmd->kind = COMMAND_PUT_POLICY;
         policy_set(policy, "idc", POLICY_XGW_X86, NULL);
         cmd->policy = policy;
+    } else if (step < SETUP_OBJECTS) {
+        cmd->kind = COMMAND_PUT_CONSUMER;
+        consumers_name(step - SIM_CLUSTERS - 2, cmd->consumer.name);
     } else {
         const struct sim_agent *a = &s->agents[step - SETUP_OBJECTS];
         bool is_h = sim_is_h(a->index % SIM_CLUSTERS);
