@@ -6,9 +6,10 @@
 
 struct audit {
     struct audit_record record;
-    uint64_t session;     /* that the question under way went out on */
-    uint64_t asked_ms;    /* when it went out */
-    uint64_t deadline_ms; /* for its answer; or when to go on */
+    uint64_t session;        /* that the question under way went out on */
+    uint64_t asked_ms;       /* when it went out … */
+    uint64_t asked_revision; /* … and what the group's revision was */
+    uint64_t deadline_ms;    /* for its answer; or when to go on */
     uint64_t ask_id;
     uint32_t tries;
     uint32_t again_vni; /* what the second look reads; 0: all */
@@ -135,6 +136,7 @@ static enum audit_action begin_read(struct audit *a, const struct audit_facts *f
     a->record.revision = f->revision;
     a->session = f->session;
     a->asked_ms = now_ms;
+    a->asked_revision = f->revision;
     a->deadline_ms = now_ms + AUDIT_READ_MS;
     a->ask_id =
         AUDIT_QUERY_ID | a->record.number << 8 | (a->tries & 0x7f) << 1 | a->is_second;
@@ -148,6 +150,7 @@ void audit_answer(struct audit *a, const struct audit_facts *f, uint64_t now_ms,
                   const struct agent_audit *m)
 {
     struct audit_record *r = &a->record;
+    bool is_same; /* as when it was read: nothing has changed since */
 
     if (r->state != AUDIT_READING || m->audit_id != a->ask_id || !f->desired) {
         return;
@@ -161,14 +164,15 @@ void audit_answer(struct audit *a, const struct audit_facts *f, uint64_t now_ms,
     if (!a->is_second) {
         r->read_ms = now_ms - a->asked_ms;
     }
+    is_same = f->is_level && f->revision == a->asked_revision;
     if (a->again_vni == r->vni) {
         memcpy(r->observed, m->found, sizeof(r->observed));
         r->revision = r->revision == f->revision ? f->revision : 0;
     } else {
         r->revision = 0; /* what was observed is of before the repair */
     }
-    a->walk =
-        audit_walk_new(f->desired, a->again_vni, f->is_known, f->ctx, findings(a));
+    a->walk = audit_walk_new(f->desired, a->again_vni, is_same ? m->found : NULL,
+                             f->is_known, f->ctx, findings(a));
     r->state = AUDIT_COMPARING;
     a->deadline_ms = now_ms + AUDIT_ANSWER_MS;
     if (!a->walk) {

@@ -59,7 +59,17 @@ static bool push(struct audit_walk *w, const struct query_item *of, bool is_smal
     return true;
 }
 
+static bool is_as_desired(const struct table_set *desired, const struct query_item *of,
+                          const struct digest *observed)
+{
+    struct digest want = table_set_digest(desired, (enum table_id)of->table, of->node);
+
+    return want.sum == observed[of->table].sum &&
+           want.count == observed[of->table].count;
+}
+
 struct audit_walk *audit_walk_new(const struct table_set *desired, uint32_t vni,
+                                  const struct digest *observed,
                                   audit_known_fn *is_known, void *ctx,
                                   struct audit_findings *ret)
 {
@@ -76,7 +86,9 @@ struct audit_walk *audit_walk_new(const struct table_set *desired, uint32_t vni,
         struct query_item of = { .table = (uint8_t)t,
                                  .node = { vni ? TREE_DEPTH : 0, vni } };
 
-        is_full = !push(w, &of, false);
+        if (!observed || !is_as_desired(desired, &of, observed)) {
+            is_full = !push(w, &of, false);
+        }
     }
     if (is_full) {
         audit_walk_free(w);

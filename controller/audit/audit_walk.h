@@ -51,9 +51,11 @@ typedef bool audit_known_fn(void *ctx, enum table_id table, uint32_t vni,
 
 struct audit_walk;
 
-/* Of one VNI or (0) of all.  Borrows `desired` and `ret`, which begins empty, for its
- * life.  Null: no memory. */
+/* Of one VNI or (0) of all; of tables whose `observed` digest, by table id, is that of
+ * `desired` nothing is asked.  `observed` null: it is of another moment.  Borrows
+ * `desired` and `ret`, which begins empty, for its life.  Null: no memory. */
 struct audit_walk *audit_walk_new(const struct table_set *desired, uint32_t vni,
+                                  const struct digest *observed,
                                   audit_known_fn *is_known, void *ctx,
                                   struct audit_findings *ret);
 void audit_walk_free(struct audit_walk *w); /* null is fine */

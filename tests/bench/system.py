@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Benches of real processes: `system.py import|install|install-h|audit [--routes N] [--data DIR]`.
+"""Benches of real processes: `system.py import|install|install-h|audit|audit-h [--routes N] [--data DIR]`.
 
 What each figure means is in tests/bench/README.md.  Prints `name value unit` lines.
 """
@@ -230,10 +230,8 @@ def installed(p, node):
     return end - stamp(hello.group(1))
 
 
-def bench_install_h(p, options, emit):
-    """The same into a software switch, over P4Runtime.  What is not resident is not sent."""
-    load(p, options.routes, options.data, has_switch=True)
-    rest_a_while(p)
+def start_switch(p):
+    """A software switch with the tables of a large one, and the arguments of its agent."""
     p4info = f"{p.directory}/bench.p4info.bin"
     subprocess.run([f"{os.path.dirname(BIN)}/tests/test_driver_p4_process", "p4info", p4info],
                    check=True)
@@ -243,13 +241,25 @@ def bench_install_h(p, options, emit):
                      "--hugepages", "off")
     wait_for("switch", lambda: "gateway serves" in p.log("switch"), 30)
     time.sleep(1)
+    return switch, (f"{BIN}/xgw-agent", "--plain-text", "--device-id", "sw-1", "--controllers",
+                    GRPC, "--device-kind", "soft-h", "--p4runtime", address, "--p4info", p4info)
+
+
+def resident_entries():
+    resident = rest("GET", "/v1/policy/suggestion")["resident"]["now"]
+    return resident["vxlan_route"] + resident["vm_nc"]
+
+
+def bench_install_h(p, options, emit):
+    """The same into a software switch, over P4Runtime.  What is not resident is not sent."""
+    load(p, options.routes, options.data, has_switch=True)
+    rest_a_while(p)
+    switch, agent = start_switch(p)
     empty = memory(switch.pid)
     used = {name: cpu_seconds(process.pid) for name, process in p.running.items()}
-    p.start("agent", f"{BIN}/xgw-agent", "--plain-text", "--device-id", "sw-1", "--controllers",
-            GRPC, "--device-kind", "soft-h", "--p4runtime", address, "--p4info", p4info)
+    p.start("agent", *agent)
     seconds = installed(p, "sw-1")
-    resident = rest("GET", "/v1/policy/suggestion")["resident"]["now"]
-    entries = resident["vxlan_route"] + resident["vm_nc"]
+    entries = resident_entries()
     emit("install_entries", entries, "entries")
     emit("install_seconds", seconds, "s")
     emit("install_entries_per_s", entries / seconds, "1/s")
@@ -354,9 +364,27 @@ def bench_audit(p, options, emit):
     emit("one_bit_wire_bytes", max(0, wire.bytes - before - idle_rate * seconds), "B")
 
 
+def bench_audit_h(p, options, emit):
+    """Of an XGW-H over P4Runtime: equal tables."""
+    load(p, options.routes, options.data, has_switch=True, more=("--audit-interval", "0s"))
+    rest_a_while(p)
+    _, agent = start_switch(p)
+    p.start("agent", *agent)
+    installed(p, "sw-1")
+    rest_a_while(p)
+    cpu = {name: cpu_seconds(process.pid) for name, process in p.running.items()}
+    record, seconds = audited("sw-1")
+    if record["result"] != "clean":
+        raise Failed(f"equal tables are not clean: {record}")
+    emit("p4rt_entries", resident_entries(), "entries")
+    emit("p4rt_seconds_2m", seconds, "s")
+    for name, process in p.running.items():
+        emit(f"p4rt_{name}_cpu_seconds", cpu_seconds(process.pid) - cpu[name], "s")
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("name", choices=["import", "install", "install-h", "audit"])
+    parser.add_argument("name", choices=["import", "install", "install-h", "audit", "audit-h"])
     parser.add_argument("--routes", type=int, default=1000000)
     parser.add_argument("--data", default="")
     options = parser.parse_args()
@@ -370,7 +398,8 @@ def main():
     p = Processes(f"{WORK}/{options.name}")
     try:
         {"import": bench_import, "install": bench_install,
-         "install-h": bench_install_h, "audit": bench_audit}[options.name](p, options, emit)
+         "install-h": bench_install_h, "audit": bench_audit,
+         "audit-h": bench_audit_h}[options.name](p, options, emit)
     except Failed as failed:
         sys.exit(f"system.py: {failed}\nlogs are in {p.directory}")
     finally:
