@@ -167,6 +167,21 @@ void audits_ask(struct core *c, const struct command *cmd)
     effect_reply(c, &reply);
 }
 
+uint32_t audits_ask_cluster(struct core *c, const char *cluster, const char *who,
+                            bool repairs, uint64_t *ret_first)
+{
+    uint32_t count = 0;
+
+    *ret_first = c->audits.last_number + 1;
+    for (uint32_t i = 0; i < c->audits.plan.count; i++) {
+        if (strcmp(c->audits.plan.at[i].cluster, cluster) == 0) {
+            run_add(c, &c->audits.plan.at[i], 0, who, repairs);
+            count++;
+        }
+    }
+    return count;
+}
+
 /* ---- what nodes answer ---- */
 
 static bool is_known(void *ctx, enum table_id table, uint32_t vni,

@@ -15,6 +15,8 @@ static void pending_free(struct pending *p)
         free((struct region *)p->command.region);
     } else if (p->command.kind == COMMAND_PUT_POLICY) {
         free((struct policy *)p->command.policy);
+    } else if (p->command.kind == COMMAND_BUILD) {
+        blob_unref(p->command.build.vnis);
     }
     change_list_fini(&p->changes);
     object_change_fini(&p->object);
@@ -30,7 +32,11 @@ static void refuse(struct core *c, const struct command *cmd, enum rc rc,
     struct core_reply reply = { .token = cmd->token, .bad_index = UINT32_MAX };
 
     err_set(&reply.err, rc, "%s", why);
-    effect_reply(c, &reply);
+    if (command_is_own(cmd)) {
+        operations_answered(c, cmd, &reply.err);
+    } else {
+        effect_reply(c, &reply);
+    }
 }
 
 void queue_add(struct core *c, const struct command *cmd)
@@ -50,6 +56,8 @@ void queue_add(struct core *c, const struct command *cmd)
     p->object.kind = COMMAND_ENTRIES;
     if (cmd->kind == COMMAND_ENTRIES) {
         p->ops = blob_ref(cmd->entries.ops);
+    } else if (cmd->kind == COMMAND_BUILD) {
+        blob_ref(cmd->build.vnis);
     } else if (cmd->kind == COMMAND_PUT_REGION) {
         struct region *copy = malloc(sizeof(*copy));
 
@@ -102,7 +110,7 @@ void queue_answer(struct core *c)
             set_revision(c, p);
         }
         if (command_is_own(&p->command)) {
-            operations_answered(c, &p->command, p->reply.err.code);
+            operations_answered(c, &p->command, &p->reply.err);
         } else {
             effect_reply(c, &p->reply);
         }

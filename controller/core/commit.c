@@ -205,7 +205,14 @@ void commit_object(struct core *c, uint64_t revision, const struct object_change
         break;
     case COMMAND_MOVE:
     case COMMAND_STEP:
-        jobs_move(c, revision, &was, ch->operation);
+        if (ch->operation->kind == OPERATION_MOVE) {
+            jobs_move(c, revision, &was, ch->operation);
+        }
+        operations_committed(c, ch->operation);
+        return;
+    case COMMAND_BUILD:
+    case COMMAND_DRAIN:
+    case COMMAND_RETIRE:
         operations_committed(c, ch->operation);
         return;
     case COMMAND_CANCEL:

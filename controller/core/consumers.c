@@ -129,8 +129,9 @@ static uint64_t acked(const struct core *c, const char *name)
 bool core_operation_awaits(const struct core *c, const struct operation *o,
                            const struct consumer *x)
 {
-    return o->state == OPERATION_RUNNING && o->step == MOVE_STEER &&
-           !o->move.ignores_steering && !o->move.waived_by[0] &&
+    return o->kind == OPERATION_MOVE && o->state == OPERATION_RUNNING &&
+           o->step == MOVE_STEER && !o->move.ignores_steering &&
+           !o->move.waived_by[0] &&
            acked(c, x->name) < objects_revision(&c->objects, "operation", o->id);
 }
 

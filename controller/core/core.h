@@ -22,6 +22,8 @@
 #include "controller/audit/plan.h"
 #include "controller/capacity/profile.h"
 #include "controller/health/health.h"
+#include "controller/lifecycle/build.h"
+#include "controller/lifecycle/drain.h"
 #include "controller/lifecycle/move.h"
 #include "controller/placement/placement.h"
 #include "controller/store/store.h"
@@ -86,6 +88,9 @@ enum command_kind {
     COMMAND_DELETE_CONSUMER, /* nothing waits for it any more */
     COMMAND_CONSUMER_ACK,    /* steering of a revision is followed; not stored */
     COMMAND_PROCEED, /* an operation goes on without consumers that it waits for */
+    COMMAND_BUILD,   /* begins it: a cluster; the reply names the operation */
+    COMMAND_DRAIN,   /* the same */
+    COMMAND_RETIRE,  /* the same */
 };
 
 struct command {
@@ -96,6 +101,7 @@ struct command {
     bool dry_run;         /* all checks, no change */
     bool confirm;         /* the caller confirms a mass delete */
     uint64_t if_revision; /* object's or VNI's mod revision must equal; 0 = any */
+    uint64_t parent;      /* the core's own, for the operation of that number; else 0 */
     union {
         struct {
             struct blob *ops; /* PUT and DELETE runs; checked again by the core */
@@ -135,11 +141,16 @@ struct command {
             char cluster[CLUSTER_NAME_MAX + 1]; /* x86, or XGW-H with what backs it */
             uint32_t drain_ms;
             bool ignores_steering;
+            bool is_held; /* with a parent */
         } move;
+        struct build build; /* cluster, hold_ms, drain_ms, vni_count, vnis */
+        struct drain drain;
+        struct retire retire;
         struct {
             char id[OPERATION_ID_MAX + 1];
-            uint8_t from; /* the step that is over */
-            enum move_verdict verdict;
+            uint8_t from;  /* the step that is over … */
+            uint8_t stage; /* … and its stage, of BUILD_ADMIT; else 0 */
+            enum verdict verdict;
             char text[OPERATION_TEXT_MAX + 1];
         } step;
         struct {
@@ -215,7 +226,7 @@ struct core_reply {
     uint64_t revision;  /* of the change */
     struct rows_change counts;
     bool repeated; /* the request id was seen before: the first result */
-    char operation[OPERATION_ID_MAX + 1]; /* MOVE */
+    char operation[OPERATION_ID_MAX + 1]; /* MOVE, BUILD, DRAIN, RETIRE */
     uint64_t audit_first;                 /* AUDIT: number of the first one … */
     uint32_t audit_count;                 /* … and how many, numbered on from it */
     bool applied;      /* every online node of every group it touches has it */
@@ -352,6 +363,13 @@ const struct operation *core_operation_at(const struct core *c, uint32_t index);
 const struct operation *core_operation_find(const struct core *c, const char *id);
 /* What a running operation waits for: one sentence, "" when that is not known yet. */
 const char *core_operation_waits(const struct core *c, const char *id);
+/* The named tenants of a running build, those that a running drain has to move: as they
+ * stood when they were looked at.  False: not known yet, or another kind. */
+struct core_work_status {
+    uint32_t named, there, held, moving, stuck;
+};
+bool core_operation_work(const struct core *c, const char *id,
+                         struct core_work_status *ret);
 /* Whether it waits, at the step that steers, for what this consumer is to acknowledge.
  */
 bool core_operation_awaits(const struct core *c, const struct operation *o,

@@ -103,7 +103,8 @@ struct objects {
     struct alarm_ack *acks; /* sorted by name */
     uint64_t *ack_revisions;
     uint32_t ack_count;
-    struct map moves; /* VNI → a: the number of its running move */
+    uint32_t running_count; /* of operations */
+    struct map moves;       /* VNI → a: the number of its running move */
 };
 
 #define REVISION_IN_FLIGHT UINT64_MAX
@@ -363,17 +364,36 @@ const struct operation *objects_move(const struct objects *o, uint32_t vni);
 /* Some running move goes from or to the cluster. */
 bool objects_move_needs(const struct objects *o, const char *cluster);
 const struct operation *objects_operation(const struct objects *o, const char *id);
-/* Keeps `moves` in step with the operation; false: no memory. */
-bool objects_note_operation(struct objects *o, const struct operation *op);
+/* The running build, drain or retire of the cluster; null: none. */
+const struct operation *objects_work(const struct objects *o, const char *cluster);
+/* Keeps `moves` and `running_count` in step with an operation that was `was` (null: it
+ * is new); false: no memory. */
+bool objects_note_operation(struct objects *o, const struct operation *was,
+                            const struct operation *op);
 bool command_is_operation(const struct command *cmd);
 bool command_is_own(const struct command *cmd); /* nobody waits for its answer */
 /* Checks the command against the tip; fills the change, the rows that go with it
  * (`p->ops`) and the stored form. */
 enum rc operation_evaluate(struct core *c, struct pending *p, struct object_change *ret,
                            struct blob **ret_value);
+/* What all kinds begin with; the reply names it. */
+void operation_begin(struct core *c, struct pending *p, enum operation_kind kind,
+                     struct operation *o);
+
+/* ---- operation_runs.c: how they go on ---- */
+
+#define OPERATIONS_ACTIVE_MAX 8 /* moves */
+
 void operations_committed(struct core *c, const struct operation *op);
 /* The core's own command was answered. */
-void operations_answered(struct core *c, const struct command *cmd, enum rc rc);
+void operations_answered(struct core *c, const struct command *cmd,
+                         const struct err *err);
+/* They are looked at again then, or before. */
+void operations_look_at(struct core *c, uint64_t at_ms);
+/* False: a step of it is on its way already, or the store just refused one. */
+bool operation_submit_step(struct core *c, const struct operation *o, enum verdict v,
+                           const char *why);
+struct run *run_find(const struct core *c, const char *id); /* null: none */
 void operations_note(struct core *c); /* something they may wait for happened */
 bool operations_work(struct core *c);
 bool operations_have_work(const struct core *c);
@@ -387,7 +407,8 @@ void operations_fini(struct core *c);
 struct run {
     struct run *next;
     char id[OPERATION_ID_MAX + 1];
-    uint8_t step;            /* that the rest is of */
+    uint8_t step;            /* that the rest is of … */
+    uint8_t stage;           /* … and its stage */
     uint64_t began_ms;       /* that step, or the process */
     uint64_t since_revision; /* by then it was committed */
     uint32_t steered_at;     /* of those that peer to the tenant: those before follow */
@@ -395,10 +416,57 @@ struct run {
     uint64_t retry_ms;       /* after a step that the store did not take */
     struct ask *asks;        /* of the gate: what nodes are asked */
     uint32_t ask_count;
+    struct brood *brood; /* of kinds that are made of moves; null: not looked yet */
     char waits[OPERATION_TEXT_MAX + 1];
 };
 void move_facts_of(struct core *c, const struct operation *o, struct run *r,
                    struct move_facts *ret, char why[OPERATION_TEXT_MAX + 1]);
+
+/* ---- works.c: building, draining and retiring clusters ---- */
+
+/* Checks a request that begins one, and fills the operation. */
+enum rc work_begin(struct core *c, struct pending *p, struct operation *o);
+/* One look at it, which may submit commands of its own. */
+enum verdict work_next(struct core *c, const struct operation *o, struct run *r,
+                       char ret_why[OPERATION_TEXT_MAX + 1]);
+/* The stages of its admission, by the traffic that is measured now. */
+enum rc build_find_cuts(const struct core *c, struct build *b, struct err *err);
+/* What speaks against letting more of a region's traffic onto the cluster; false:
+ * nothing. */
+bool work_has_breach(const struct core *c, const char *cluster,
+                     char why[OPERATION_TEXT_MAX + 1]);
+
+/* ---- brood.c: the moves of one operation, and what else is done for it ---- */
+
+struct brood;
+
+void brood_free(struct brood *b);      /* null is fine */
+void brood_next_step(struct brood *b); /* null is fine */
+/* A move of the operation `o->parent` was taken back. */
+void brood_move_undone(struct core *c, const struct operation *o);
+/* The answer to a command that was submitted for the operation `cmd->parent`. */
+void brood_answered(struct core *c, const struct command *cmd, const struct err *err);
+/* Looks at the named tenants, and begins, lets in or takes back moves as the step
+ * wants it. */
+void brood_build(struct core *c, const struct operation *o, struct run *r,
+                 struct build_tally *ret, char why[OPERATION_TEXT_MAX + 1]);
+/* Looks at the tenants of the cluster, and begins moves unless it is cancelled. */
+void brood_drain(struct core *c, const struct operation *o, struct run *r,
+                 struct drain_facts *ret, char why[OPERATION_TEXT_MAX + 1]);
+/* What the last whole look saw; false: there was none. */
+bool brood_status(const struct brood *b, unsigned kind, struct core_work_status *ret);
+/* Since all tenants of the stage are in and every node is well, ms; 0: it is not so. */
+uint64_t brood_stage_ms(struct core *c, struct run *r, const struct build_tally *t,
+                        bool is_well);
+/* Sees to it that the cluster is in that state; true: it is. */
+bool brood_put_state(struct core *c, const struct operation *o, struct run *r,
+                     uint8_t state);
+/* The read-back, or the probes, of all nodes of the cluster. */
+enum gate brood_audit(struct core *c, const struct operation *o, struct run *r,
+                      char why[OPERATION_TEXT_MAX + 1]);
+enum gate brood_probe(struct core *c, const struct operation *o, struct run *r,
+                      char why[OPERATION_TEXT_MAX + 1]);
+
 /* ---- move_gates.c ---- */
 enum gate move_gate(struct core *c, const struct operation *o, struct run *r,
                     char why[OPERATION_TEXT_MAX + 1]);
@@ -434,6 +502,9 @@ struct audits {
 void audits_init(struct core *c);
 void audits_fini(struct core *c);
 void audits_ask(struct core *c, const struct command *cmd);
+/* Begins one of each node of the cluster, numbered on from `*ret_first`; how many. */
+uint32_t audits_ask_cluster(struct core *c, const char *cluster, const char *who,
+                            bool repairs, uint64_t *ret_first);
 /* Nodes, their clusters or sides changed. */
 void audits_objects(struct core *c);
 void audits_node_gone(struct core *c, const char *node);

@@ -484,9 +484,11 @@ void jobs_move(struct core *c, uint64_t revision, const struct operation *before
     struct rows *tenant = committed_rows(c, after->move.vni, TABLE_TENANT);
     struct job job = { .kind = JOB_MOVE, .revision = revision, .phase = PHASE_ROWS };
 
-    if (!tenant || (before->step == MOVE_PROBE && after->step == MOVE_STEER &&
-                    after->state == OPERATION_RUNNING)) {
-        return; /* the tenant's change comes with it: holders stay the same */
+    if (!tenant || (before->state == OPERATION_RUNNING && before->step < MOVE_STEER &&
+                    after->state == OPERATION_RUNNING &&
+                    (after->step == MOVE_HELD || after->step == MOVE_STEER))) {
+        return; /* holders stay the same; MOVE_STEER: the tenant's change comes with it
+                 */
     }
     job.vni = after->move.vni;
     job.was = holders_beside(c, tenant, move_also(before));

@@ -11,6 +11,8 @@ static const char *const kinds[] = {
     [COMMAND_DELETE_FESTIVAL] = "festival", [COMMAND_ACK] = "ack",
     [COMMAND_FORGET_ACK] = "ack",           [COMMAND_PUT_CONSUMER] = "consumer",
     [COMMAND_DELETE_CONSUMER] = "consumer", [COMMAND_PROCEED] = "operation",
+    [COMMAND_BUILD] = "operation",          [COMMAND_DRAIN] = "operation",
+    [COMMAND_RETIRE] = "operation",
 };
 
 const char *object_kind(enum command_kind kind)
@@ -29,6 +31,9 @@ const char *object_change_name(const struct object_change *ch)
     case COMMAND_CANCEL:
     case COMMAND_STEP:
     case COMMAND_PROCEED:
+    case COMMAND_BUILD:
+    case COMMAND_DRAIN:
+    case COMMAND_RETIRE:
         return ch->operation->id;
     case COMMAND_PUT_FESTIVAL:
         return ch->festival.name;
@@ -48,14 +53,20 @@ const char *object_change_name(const struct object_change *ch)
     }
 }
 
+static bool has_operation(enum command_kind kind)
+{
+    return kinds[kind] && strcmp(kinds[kind], "operation") == 0 &&
+           kind != COMMAND_FORGET;
+}
+
 void object_change_fini(struct object_change *ch)
 {
     if (ch->kind == COMMAND_PUT_REGION) {
         free(ch->region);
     } else if (ch->kind == COMMAND_PUT_POLICY) {
         free(ch->policy);
-    } else if (ch->kind == COMMAND_MOVE || ch->kind == COMMAND_CANCEL ||
-               ch->kind == COMMAND_STEP || ch->kind == COMMAND_PROCEED) {
+    } else if (has_operation(ch->kind) && ch->operation) {
+        operation_fini(ch->operation);
         free(ch->operation);
     }
     ch->kind = COMMAND_ENTRIES;
@@ -71,6 +82,9 @@ void objects_fini(struct objects *o)
     free(o->festival_revisions);
     free(o->consumers);
     free(o->consumer_revisions);
+    for (uint32_t i = 0; i < o->operation_count && o->operations; i++) {
+        operation_fini(&o->operations[i]);
+    }
     free(o->operations);
     free(o->operation_revisions);
     free(o->acks);
@@ -104,6 +118,9 @@ bool objects_copy(const struct objects *from, struct objects *ret)
     o.operations =
         copy_array(from->operations, o.operation_count, sizeof(*o.operations));
     o.operation_revisions = copy_array(from->operation_revisions, o.operation_count, 8);
+    for (uint32_t i = 0; o.operations && i < o.operation_count; i++) {
+        operation_hold(&o.operations[i]);
+    }
     o.acks = copy_array(from->acks, o.ack_count, sizeof(*o.acks));
     o.ack_revisions = copy_array(from->ack_revisions, o.ack_count, 8);
     if (!o.clusters || !o.cluster_revisions || !o.nodes || !o.node_revisions ||
@@ -279,6 +296,29 @@ static bool array_apply(void **array, uint64_t **revisions, uint32_t *count,
     return true;
 }
 
+static bool apply_operation(struct objects *o, const struct object_change *ch,
+                            uint64_t revision)
+{
+    const struct operation *now = ch->kind == COMMAND_FORGET ? NULL : ch->operation;
+    const struct operation *have = objects_operation(o, object_change_name(ch));
+    struct operation was = have ? *have : (struct operation){ 0 };
+    void *array = o->operations;
+
+    if (now && !objects_note_operation(o, have ? &was : NULL, now)) {
+        return false;
+    }
+    if (!array_apply(&array, &o->operation_revisions, &o->operation_count,
+                     sizeof(*o->operations), object_change_name(ch), now, revision)) {
+        return false;
+    }
+    o->operations = array;
+    if (now) {
+        operation_hold(now);
+    }
+    operation_fini(&was);
+    return true;
+}
+
 bool objects_apply(struct objects *o, const struct object_change *ch, uint64_t revision)
 {
     void *array;
@@ -345,14 +385,11 @@ bool objects_apply(struct objects *o, const struct object_change *ch, uint64_t r
     case COMMAND_CANCEL:
     case COMMAND_STEP:
     case COMMAND_PROCEED:
+    case COMMAND_BUILD:
+    case COMMAND_DRAIN:
+    case COMMAND_RETIRE:
     case COMMAND_FORGET:
-        array = o->operations;
-        done = array_apply(&array, &o->operation_revisions, &o->operation_count,
-                           sizeof(*o->operations), object_change_name(ch),
-                           ch->kind == COMMAND_FORGET ? NULL : ch->operation, revision);
-        o->operations = array;
-        done = done &&
-               (ch->kind == COMMAND_FORGET || objects_note_operation(o, ch->operation));
+        done = apply_operation(o, ch, revision);
         break;
     default:
         break;
@@ -462,7 +499,31 @@ static enum rc check_members(const struct objects *o, const struct node *added,
     return RC_OK;
 }
 
-static enum rc check_cluster(const struct core *c, const struct cluster *x,
+/* Only where a cluster's nodes may be sent to can tenants be at home. */
+static enum rc check_state(const struct core *c, const struct cluster *x,
+                           const struct cluster *old, bool is_own, struct err *err)
+{
+    const struct operation *work = objects_work(&c->tip_objects, x->name);
+    struct map_slot *slot = map_find(&c->tip_homes, text_hash(x->name));
+
+    if (!old || old->state == x->state || is_own) {
+        return RC_OK;
+    }
+    if (work) {
+        return err_field(err, RC_CONFLICT, "state", "cluster_in_work",
+                         "cluster %s: operation %s says what its state is", x->name,
+                         work->id);
+    }
+    if (slot && slot->a > 0 && !cluster_is_announced(x->state)) {
+        return err_field(err, RC_CONFLICT, "state", "cluster_in_use",
+                         "cluster %s: it is the home of %llu tenants, who would not be "
+                         "reached: drain it first",
+                         x->name, (unsigned long long)slot->a);
+    }
+    return RC_OK;
+}
+
+static enum rc check_cluster(const struct core *c, const struct cluster *x, bool is_own,
                              struct err *err)
 {
     const struct objects *o = &c->tip_objects;
@@ -476,7 +537,8 @@ static enum rc check_cluster(const struct core *c, const struct cluster *x,
         return err_field(err, RC_CONFLICT, "kind", "kind_is_fixed",
                          "cluster %s: its kind cannot change", x->name);
     }
-    rc = check_of_xgw_h(c, x, old, err);
+    rc = check_state(c, x, old, is_own, err);
+    rc = rc ? rc : check_of_xgw_h(c, x, old, err);
     rc = rc ? rc : check_members(o, NULL, x->kind == CLUSTER_LB, err);
     rc = rc ? rc : check_address(o, &x->vip_v4, "vip_v4", x->name, false, err);
     return rc ? rc : check_address(o, &x->vip_v6, "vip_v6", x->name, false, err);
@@ -521,6 +583,11 @@ static enum rc check_delete_cluster(const struct core *c, const char *name,
         return err_field(err, RC_CONFLICT, "name", "cluster_in_use",
                          "cluster %s is the home of %llu tenants", name,
                          (unsigned long long)slot->a);
+    }
+    if (objects_work(o, name)) {
+        return err_field(err, RC_CONFLICT, "name", "cluster_in_work",
+                         "cluster %s: operation %s is at work on it", name,
+                         objects_work(o, name)->id);
     }
     if (objects_move_needs(o, name)) {
         return err_field(err, RC_CONFLICT, "name", "cluster_in_use",
@@ -671,7 +738,7 @@ static enum rc check_object(struct core *c, const struct command *cmd,
         return consumer_evaluate(c, &cmd->consumer, err);
     case COMMAND_PUT_CLUSTER:
         ret->cluster = cmd->cluster;
-        return check_cluster(c, &cmd->cluster, err);
+        return check_cluster(c, &cmd->cluster, cmd->parent, err);
     case COMMAND_PUT_NODE:
         ret->node = cmd->node;
         return check_node(c, &cmd->node, err);

@@ -7,35 +7,45 @@
  *
  *   MOVE ─▶ record ─▶ run ─▶ facts ─▶ verdict ─▶ STEP (a command of our own) ─▶ record
  *
- * At most ACTIVE_MAX move at a time, the oldest first; others wait their turn.
+ * Here: records, and what is asked for.  operation_runs.c: how they go on.
  */
 #include "controller/core/core_internal.h"
 
-#include "proto/base/log.h"
-
-#include <stdio.h>
-
-#define ACTIVE_MAX    8
-#define LOOK_AGAIN_MS 500  /* nodes say nothing when they merely stay away */
-#define RETRY_MS      1000 /* after a step that the store did not take */
-
 /* ---- records ---- */
-
-static uint64_t operation_number(const struct operation *o)
-{
-    return strtoull(o->id + 3, NULL, 10);
-}
 
 bool command_is_operation(const struct command *cmd)
 {
-    return cmd->kind == COMMAND_MOVE || cmd->kind == COMMAND_CANCEL ||
-           cmd->kind == COMMAND_STEP || cmd->kind == COMMAND_FORGET ||
-           cmd->kind == COMMAND_PROCEED;
+    switch (cmd->kind) {
+    case COMMAND_MOVE:
+    case COMMAND_BUILD:
+    case COMMAND_DRAIN:
+    case COMMAND_RETIRE:
+    case COMMAND_CANCEL:
+    case COMMAND_STEP:
+    case COMMAND_FORGET:
+    case COMMAND_PROCEED:
+        return true;
+    default:
+        return false;
+    }
 }
 
 bool command_is_own(const struct command *cmd)
 {
-    return cmd->kind == COMMAND_STEP || cmd->kind == COMMAND_FORGET;
+    return cmd->kind == COMMAND_STEP || cmd->kind == COMMAND_FORGET || cmd->parent;
+}
+
+const struct operation *objects_work(const struct objects *o, const char *cluster)
+{
+    for (uint32_t i = 0; i < o->operation_count; i++) {
+        const struct operation *op = &o->operations[i];
+
+        if (op->state == OPERATION_RUNNING && op->kind != OPERATION_MOVE &&
+            strcmp(operation_cluster(op), cluster) == 0) {
+            return op;
+        }
+    }
+    return NULL;
 }
 
 const struct operation *objects_move(const struct objects *o, uint32_t vni)
@@ -70,10 +80,16 @@ bool objects_move_needs(const struct objects *o, const char *cluster)
     return false;
 }
 
-bool objects_note_operation(struct objects *o, const struct operation *op)
+bool objects_note_operation(struct objects *o, const struct operation *was,
+                            const struct operation *op)
 {
     struct map_slot *slot;
 
+    o->running_count += op->state == OPERATION_RUNNING;
+    o->running_count -= was && was->state == OPERATION_RUNNING;
+    if (op->kind != OPERATION_MOVE) {
+        return true;
+    }
     if (op->state == OPERATION_RUNNING) {
         slot = map_add(&o->moves, op->move.vni);
         if (slot) {
@@ -90,8 +106,23 @@ bool objects_note_operation(struct objects *o, const struct operation *op)
 
 /* ---- what is asked for ---- */
 
-static enum rc find_target(const struct core *c, const char *name, struct home *ret,
-                           struct err *err)
+/* The cluster takes tenants: it serves, or it is being built, by `parent`. */
+static enum rc check_takes(const struct core *c, const struct cluster *k,
+                           uint64_t parent, struct err *err)
+{
+    const struct operation *work = objects_work(&c->tip_objects, k->name);
+
+    if (k->state == CLUSTER_SERVING ||
+        (work && work->kind == OPERATION_BUILD && operation_number(work) == parent)) {
+        return RC_OK;
+    }
+    return err_field(err, RC_CONFLICT, "cluster", "cluster_not_serving",
+                     "cluster %s is %s and takes no new tenants", k->name,
+                     cluster_state_name(k->state));
+}
+
+static enum rc find_target(const struct core *c, const char *name, uint64_t parent,
+                           struct home *ret, struct err *err)
 {
     const struct cluster *k = objects_cluster(&c->tip_objects, name);
 
@@ -109,7 +140,7 @@ static enum rc find_target(const struct core *c, const char *name, struct home *
     } else {
         memcpy(ret->x86, k->name, sizeof(ret->x86));
     }
-    return RC_OK;
+    return check_takes(c, k, parent, err);
 }
 
 static enum rc check_move(const struct core *c, const struct operation *o,
@@ -135,7 +166,7 @@ static enum rc check_move(const struct core *c, const struct operation *o,
         return err_field(err, RC_RANGE, "drain_ms", "range", "at most %d ms",
                          MOVE_DRAIN_MS_MAX);
     }
-    if (c->tip_objects.moves.count >= OPERATIONS_OPEN_MAX) {
+    if (c->tip_objects.running_count >= OPERATIONS_OPEN_MAX) {
         return err_field(err, RC_FULL, "", "operations_open",
                          "%d operations are under way: wait for some of them",
                          OPERATIONS_OPEN_MAX);
@@ -150,6 +181,18 @@ static void home_of_row(const struct tenant_row *row, struct home *ret)
     ret->half = row->half;
 }
 
+void operation_begin(struct core *c, struct pending *p, enum operation_kind kind,
+                     struct operation *o)
+{
+    operation_name(c->next_seq, o->id);
+    o->kind = (uint8_t)kind;
+    o->state = OPERATION_RUNNING;
+    o->step = 1;
+    memcpy(o->who, p->command.who, sizeof(o->who));
+    o->created_ms = c->unix_ms;
+    memcpy(p->reply.operation, o->id, sizeof(o->id));
+}
+
 static enum rc begin_move(struct core *c, struct pending *p, struct operation *o)
 {
     const struct command *cmd = &p->command;
@@ -161,21 +204,22 @@ static enum rc begin_move(struct core *c, struct pending *p, struct operation *o
         return err_field(err, RC_NOT_FOUND, "vni", "unknown_tenant",
                          "vni %u is no tenant", cmd->move.vni);
     }
-    operation_name(c->next_seq, o->id);
-    o->kind = OPERATION_MOVE;
-    o->state = OPERATION_RUNNING;
-    o->step = MOVE_INSTALL;
-    memcpy(o->who, cmd->who, sizeof(o->who));
-    o->created_ms = c->unix_ms;
+    operation_begin(c, p, OPERATION_MOVE, o);
+    o->parent = cmd->parent;
+    o->move.is_held = cmd->move.is_held;
     o->move.vni = cmd->move.vni;
     o->move.drain_ms = cmd->move.drain_ms;
     o->move.ignores_steering = cmd->move.ignores_steering;
     home_of_row(&row, &o->move.from);
-    rc = find_target(c, cmd->move.cluster, &o->move.to, err);
+    rc = find_target(c, cmd->move.cluster, cmd->parent, &o->move.to, err);
     rc = rc ? rc : check_move(c, o, err);
-    rc = rc ? rc : room_take_move(c, p, &o->move);
-    memcpy(p->reply.operation, o->id, sizeof(o->id));
-    return rc;
+    return rc ? rc : room_take_move(c, p, &o->move);
+}
+
+static void take_copy(const struct operation *from, struct operation *ret)
+{
+    *ret = *from;
+    operation_hold(ret);
 }
 
 /* Null: `err`. */
@@ -205,13 +249,15 @@ static enum rc cancel(const struct core *c, const char *id, struct operation *o,
     if (!have) {
         return err->code;
     }
-    if (!move_is_revocable(have)) {
+    if (!operation_is_revocable(have)) {
         return err_field(err, RC_CONFLICT, "id", "irrevocable",
-                         "operation %s is at step %s, which only goes forward: when it "
-                         "is done, move the tenant back",
-                         id, operation_step_name(have));
+                         "operation %s is at step %s, which only goes forward%s", id,
+                         operation_step_name(have),
+                         have->kind == OPERATION_MOVE
+                             ? ": when it is done, move the tenant back"
+                             : "");
     }
-    *o = *have;
+    take_copy(have, o);
     o->is_cancelled = true;
     return RC_OK;
 }
@@ -228,11 +274,12 @@ static enum rc proceed(const struct core *c, const struct command *cmd,
         return err_field(err, RC_INVALID, "reason", "required",
                          "reason: why it goes on without them");
     }
-    if (have->step > MOVE_STEER || have->move.waived_by[0]) {
+    if (have->kind != OPERATION_MOVE || have->step > MOVE_STEER ||
+        have->move.waived_by[0]) {
         return err_field(err, RC_CONFLICT, "id", "waits_for_no_consumer",
                          "operation %s waits for no consumer", have->id);
     }
-    *o = *have;
+    take_copy(have, o);
     memcpy(o->move.waived_by, cmd->who[0] ? cmd->who : "unknown",
            cmd->who[0] ? sizeof(cmd->who) : sizeof("unknown"));
     memcpy(o->move.waived_why, cmd->proceed.why, sizeof(o->move.waived_why));
@@ -271,22 +318,18 @@ static enum rc next_step(struct core *c, struct pending *p, struct operation *o)
     const struct operation *have = objects_operation(&c->tip_objects, cmd->step.id);
 
     if (!have || have->state != OPERATION_RUNNING || have->step != cmd->step.from ||
-        (have->is_cancelled && move_is_revocable(have) &&
-         cmd->step.verdict == MOVE_GOES_ON)) {
+        (have->kind == OPERATION_BUILD && have->build.stage != cmd->step.stage) ||
+        (have->is_cancelled && operation_is_revocable(have) &&
+         cmd->step.verdict == VERDICT_GOES_ON)) {
         return err_set(&p->reply.err, RC_STALE, "the operation has gone on");
     }
-    *o = *have;
-    if (cmd->step.verdict == MOVE_GOES_BACK) {
-        o->state = OPERATION_UNDONE;
-        memcpy(o->text, cmd->step.text, sizeof(o->text));
-        return RC_OK;
+    take_copy(have, o);
+    operation_advance(o, cmd->step.verdict, cmd->step.text);
+    if (o->kind == OPERATION_BUILD && o->step == BUILD_ADMIT && !o->build.cut[0]) {
+        return build_find_cuts(c, &o->build, &p->reply.err);
     }
-    if (o->step == MOVE_STEPS) {
-        o->state = OPERATION_DONE;
-        return RC_OK;
-    }
-    o->step++;
-    if (o->step == MOVE_STEER) {
+    if (o->kind == OPERATION_MOVE && o->state == OPERATION_RUNNING &&
+        o->step == MOVE_STEER) {
         p->ops = steer_ops(c, o);
         return p->ops ? RC_OK
                       : err_set(&p->reply.err, RC_NOT_FOUND, "the tenant is gone");
@@ -327,10 +370,23 @@ enum rc operation_evaluate(struct core *c, struct pending *p, struct object_chan
         return err_set(&p->reply.err, RC_NO_MEMORY, "out of memory");
     }
     ret->operation = o;
-    rc = cmd->kind == COMMAND_MOVE      ? begin_move(c, p, o)
-         : cmd->kind == COMMAND_CANCEL  ? cancel(c, cmd->name, o, &p->reply.err)
-         : cmd->kind == COMMAND_PROCEED ? proceed(c, cmd, o, &p->reply.err)
-                                        : next_step(c, p, o);
+    switch (cmd->kind) {
+    case COMMAND_MOVE:
+        rc = begin_move(c, p, o);
+        break;
+    case COMMAND_CANCEL:
+        rc = cancel(c, cmd->name, o, &p->reply.err);
+        break;
+    case COMMAND_PROCEED:
+        rc = proceed(c, cmd, o, &p->reply.err);
+        break;
+    case COMMAND_STEP:
+        rc = next_step(c, p, o);
+        break;
+    default:
+        rc = work_begin(c, p, o);
+        break;
+    }
     if (!rc) {
         o->changed_ms = c->unix_ms;
         *ret_value = operation_blob(o);
@@ -340,205 +396,4 @@ enum rc operation_evaluate(struct core *c, struct pending *p, struct object_chan
         object_change_fini(ret);
     }
     return rc;
-}
-
-/* ---- runs ---- */
-
-static struct run *run_find(const struct core *c, const char *id)
-{
-    struct run *r = c->runs;
-
-    while (r && strcmp(r->id, id) != 0) {
-        r = r->next;
-    }
-    return r;
-}
-
-static void run_remove(struct core *c, const char *id)
-{
-    struct run **at = &c->runs;
-
-    while (*at && strcmp((*at)->id, id) != 0) {
-        at = &(*at)->next;
-    }
-    if (*at) {
-        struct run *r = *at;
-
-        *at = r->next;
-        run_clear_gate(r);
-        free(r);
-    }
-}
-
-/* The run of an operation that is at this step now. */
-static struct run *run_at_step(struct core *c, const struct operation *o)
-{
-    struct run *r = run_find(c, o->id);
-
-    if (!r) {
-        r = core_need(calloc(1, sizeof(*r)));
-        memcpy(r->id, o->id, sizeof(r->id));
-        r->next = c->runs;
-        c->runs = r;
-    }
-    if (r->step != o->step) {
-        run_clear_gate(r);
-        r->step = o->step;
-        r->began_ms = c->now_ms;
-        r->since_revision = c->revision;
-        r->steered_at = VNI_MIN;
-        r->waits[0] = '\0';
-    }
-    return r;
-}
-
-void operations_fini(struct core *c)
-{
-    while (c->runs) {
-        run_remove(c, c->runs->id);
-    }
-}
-
-void operations_committed(struct core *c, const struct operation *o)
-{
-    if (o->state == OPERATION_RUNNING) {
-        run_at_step(c, o);
-    } else {
-        run_remove(c, o->id);
-    }
-    effect_log(c, LOG_INFO, "operation",
-               "id=%s kind=%s vni=%u state=%s step=%s cause=\"%s\"", o->id,
-               operation_kind_name(o->kind), o->move.vni,
-               operation_state_name(o->state), operation_step_name(o), o->text);
-    operations_note(c);
-}
-
-void operations_answered(struct core *c, const struct command *cmd, enum rc rc)
-{
-    struct run *r = cmd->kind == COMMAND_STEP ? run_find(c, cmd->step.id) : NULL;
-
-    if (r) {
-        r->is_writing = false;
-        r->retry_ms = rc && rc != RC_STALE ? c->now_ms + RETRY_MS : 0;
-    }
-    c->is_forgetting = c->is_forgetting && cmd->kind != COMMAND_FORGET;
-    operations_note(c);
-}
-
-/* ---- going on ---- */
-
-void operations_note(struct core *c)
-{
-    c->operations_are_idle = false;
-}
-
-bool operations_have_work(const struct core *c)
-{
-    return c->phase == PHASE_SERVING && !c->operations_are_idle &&
-           (c->objects.moves.count > 0 || c->objects.operation_count > OPERATIONS_KEPT);
-}
-
-uint64_t operations_wake(const struct core *c)
-{
-    return c->phase == PHASE_SERVING && c->objects.moves.count > 0 ? c->operations_at_ms
-                                                                   : UINT64_MAX;
-}
-
-void operations_tick(struct core *c)
-{
-    if (operations_wake(c) <= c->now_ms) {
-        operations_note(c);
-    }
-}
-
-static void submit_step(struct core *c, const struct operation *o, struct run *r,
-                        enum move_verdict verdict, const char *why)
-{
-    struct command cmd = { .kind = COMMAND_STEP };
-
-    memcpy(cmd.who, o->who, sizeof(cmd.who));
-    memcpy(cmd.step.id, o->id, sizeof(cmd.step.id));
-    cmd.step.from = o->step;
-    cmd.step.verdict = verdict;
-    if (verdict == MOVE_GOES_BACK) {
-        memcpy(cmd.step.text, why, OPERATION_TEXT_MAX + 1);
-    }
-    r->is_writing = true;
-    queue_add(c, &cmd);
-}
-
-static void go_on(struct core *c, const struct operation *o)
-{
-    struct run *r = run_at_step(c, o);
-    char why[OPERATION_TEXT_MAX + 1] = "";
-    char what[OPERATION_TEXT_MAX + 1];
-    struct move_facts facts;
-    enum move_verdict verdict;
-
-    if (r->is_writing || r->retry_ms > c->now_ms) {
-        return;
-    }
-    move_facts_of(c, o, r, &facts, why);
-    verdict = move_next(o, &facts, what);
-    memcpy(r->waits, what, sizeof(r->waits));
-    if (verdict != MOVE_STAYS) {
-        submit_step(c, o, r, verdict, what);
-    }
-}
-
-/* One that is over, the oldest. */
-static void forget_one(struct core *c)
-{
-    struct command cmd = { .kind = COMMAND_FORGET, .who = "controller" };
-
-    if (c->is_forgetting ||
-        c->objects.operation_count - c->objects.moves.count <= OPERATIONS_KEPT) {
-        return;
-    }
-    for (uint32_t i = 0; i < c->objects.operation_count; i++) {
-        if (c->objects.operations[i].state != OPERATION_RUNNING) {
-            memcpy(cmd.name, c->objects.operations[i].id, OPERATION_ID_MAX + 1);
-            c->is_forgetting = true;
-            queue_add(c, &cmd);
-            return;
-        }
-    }
-}
-
-bool operations_work(struct core *c)
-{
-    uint32_t active = 0;
-
-    if (!operations_have_work(c)) {
-        return false;
-    }
-    c->operations_are_idle = true;
-    c->operations_at_ms = c->now_ms + LOOK_AGAIN_MS;
-    for (uint32_t i = 0; i < c->objects.operation_count && active < ACTIVE_MAX; i++) {
-        if (c->objects.operations[i].state == OPERATION_RUNNING) {
-            active++;
-            go_on(c, &c->objects.operations[i]);
-        }
-    }
-    forget_one(c);
-    return true;
-}
-
-/* ---- reads ---- */
-
-const struct operation *core_operation_at(const struct core *c, uint32_t index)
-{
-    return index < c->objects.operation_count ? &c->objects.operations[index] : NULL;
-}
-
-const struct operation *core_operation_find(const struct core *c, const char *id)
-{
-    return objects_operation(&c->objects, id);
-}
-
-const char *core_operation_waits(const struct core *c, const char *id)
-{
-    const struct run *r = run_find(c, id);
-
-    return r ? r->waits : "";
 }

@@ -5,8 +5,8 @@
  *   rows      a group of load balancers holds of every tenant one `vni_cluster` row:
  *             where steering leads (homes_steering).  It follows the tenant's row, so
  *             in a move the step that steers flips it, and no other.
- *   members   nodes of a cluster's active side that are up.  They come with the load
- *             balancers' configuration.
+ *   members   nodes of an announced cluster's active side that are up.  They come with
+ * the load balancers' configuration.
  *
  * A node comes to be a member when it forwards and holds what its group had when it
  * said HELLO.  It ceases to be one when its data plane says that it does not forward;
@@ -199,8 +199,9 @@ void steering_add_members(const struct core *c, struct device_config *config)
             const struct node *n = &c->objects.nodes[i];
             const struct device *d = device_find(c, n->name);
 
-            if (cluster->kind != CLUSTER_LB && n->side == cluster->active_side && d &&
-                d->is_member && strcmp(n->cluster, cluster->name) == 0) {
+            if (cluster->kind != CLUSTER_LB && cluster_is_announced(cluster->state) &&
+                n->side == cluster->active_side && d && d->is_member &&
+                strcmp(n->cluster, cluster->name) == 0) {
                 device_config_add_cluster_member(config, n);
             }
         }

@@ -57,6 +57,9 @@ static enum rc add_audit(struct core *c, struct store_txn *txn, const struct pen
         [COMMAND_PUT_CONSUMER] = "put consumer",
         [COMMAND_DELETE_CONSUMER] = "delete consumer",
         [COMMAND_PROCEED] = "proceed without consumers",
+        [COMMAND_BUILD] = "build cluster",
+        [COMMAND_DRAIN] = "drain cluster",
+        [COMMAND_RETIRE] = "retire cluster",
     };
 
     memcpy(a.what, verbs[cmd->kind], strlen(verbs[cmd->kind]));

@@ -122,12 +122,17 @@ enum rc batch_check_before(struct core *c, struct pending *p)
 /* ---- what is looked at when it is applied ---- */
 
 /* A tenant comes only to a cluster that serves; who is there may stay. */
-static enum rc check_serving(uint32_t vni, const struct cluster *home, const char *was,
+static enum rc check_serving(const struct core *c, uint32_t vni,
+                             const struct cluster *home, const char *was,
                              size_t was_len, const char *field, struct err *err)
 {
+    const struct operation *move = objects_move(&c->tip_objects, vni);
     bool stays = strlen(home->name) == was_len && memcmp(home->name, was, was_len) == 0;
 
-    if (stays || home->state == CLUSTER_SERVING) {
+    /* A move was let in when it began. */
+    if (stays || home->state == CLUSTER_SERVING ||
+        (move && (strcmp(move->move.to.x86, home->name) == 0 ||
+                  strcmp(move->move.to.h, home->name) == 0))) {
         return RC_OK;
     }
     return err_field(err, RC_CONFLICT, field, "cluster_not_serving",
@@ -162,7 +167,7 @@ static enum rc check_homes(const struct core *c, uint32_t vni, const struct rows
                          "backing %s here",
                          vni, name, cluster_kind_name(home->kind), home->backing);
     }
-    rc = check_serving(vni, home, was.cluster, was.cluster_len, "cluster", err);
+    rc = check_serving(c, vni, home, was.cluster, was.cluster_len, "cluster", err);
     if (rc || !h_name[0]) {
         return rc;
     }
@@ -183,7 +188,7 @@ static enum rc check_homes(const struct core *c, uint32_t vni, const struct rows
             "not %s",
             vni, h_name, h_home->backing, name);
     }
-    return check_serving(vni, h_home, was.h_home, was.h_home_len, "h_home", err);
+    return check_serving(c, vni, h_home, was.h_home, was.h_home_len, "h_home", err);
 }
 
 /* XGW-x86 has neither rules nor meters: where a tenant has no XGW-H home they would

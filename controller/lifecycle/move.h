@@ -5,11 +5,12 @@
  *   INSTALL   at the source and the target  source      the target's nodes: applied
  *   AUDIT     the same                      source      their read-back: equal
  *   PROBE     the same                      source      their pipelines: packets agree
+ *   HELD      the same                      source      its parent, where it has one
  *   STEER     the same                      target      all who steer: told and done
  *   DRAIN     the same                      target      packets under way
  *   REMOVE    at the target only            target      the source's nodes: applied
  *
- * Each step is durable.  Up to PROBE it can be taken back, by taking the rows out of
+ * Each step is durable.  Up to HELD it can be taken back, by taking the rows out of
  * the target again; from STEER on it only goes forward.  So whoever stops at any step
  * leaves the tenant with one home that is whole and steered to.
  *
@@ -23,6 +24,7 @@ enum move_step {
     MOVE_INSTALL = 1,
     MOVE_AUDIT,
     MOVE_PROBE,
+    MOVE_HELD,
     MOVE_STEER,
     MOVE_DRAIN,
     MOVE_REMOVE,
@@ -34,8 +36,6 @@ enum move_step {
 #define MOVE_TIMEOUT_MS       600000
 #define MOVE_DRAIN_MS_DEFAULT 5000
 #define MOVE_DRAIN_MS_MAX     3600000
-
-enum gate { GATE_OPEN_YET /* not known yet */, GATE_PASSED, GATE_FAILED };
 
 struct move_facts {
     bool tenant_is_gone;
@@ -49,17 +49,9 @@ struct move_facts {
     const char *why;  /* borrowed; null: nothing to say */
 };
 
-enum move_verdict {
-    MOVE_STAYS,
-    MOVE_GOES_ON,  /* to the next step; behind the last one: done */
-    MOVE_GOES_BACK /* to where it began: undone; `*ret_why` says why */
-};
-
 /* `ret_why` gets one sentence: what is waited for, or why it goes back. */
-enum move_verdict move_next(const struct operation *o, const struct move_facts *facts,
-                            char ret_why[OPERATION_TEXT_MAX + 1]);
+enum verdict move_next(const struct operation *o, const struct move_facts *facts,
+                       char ret_why[OPERATION_TEXT_MAX + 1]);
 
 /* The clusters that hold the tenant's rows beside its homes; null: none. */
 const struct home *move_also(const struct operation *o);
-/* Whether it may still be taken back. */
-bool move_is_revocable(const struct operation *o);

@@ -1,32 +1,53 @@
 #include "controller/lifecycle/operation.h"
 
+#include "controller/lifecycle/build.h"
+#include "controller/lifecycle/drain.h"
 #include "controller/lifecycle/move.h"
-#include "proto/model/name.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-
-#define PACK_VERSION 3
 
 static const char *const move_steps[] = {
     [MOVE_INSTALL] = "install", [MOVE_AUDIT] = "audit", [MOVE_PROBE] = "probe",
-    [MOVE_STEER] = "steer",     [MOVE_DRAIN] = "drain", [MOVE_REMOVE] = "remove",
+    [MOVE_HELD] = "held",       [MOVE_STEER] = "steer", [MOVE_DRAIN] = "drain",
+    [MOVE_REMOVE] = "remove",
 };
+static const char *const build_steps[] = {
+    [BUILD_JOIN] = "join",   [BUILD_LOAD] = "load",         [BUILD_AUDIT] = "audit",
+    [BUILD_PROBE] = "probe", [BUILD_ANNOUNCE] = "announce", [BUILD_ADMIT] = "admit",
+    [BUILD_SERVE] = "serve", [BUILD_BACK] = "back",
+};
+static const char *const drain_steps[] = { [DRAIN_MOVE] = "move" };
+static const char *const retire_steps[] = { [RETIRE_WITHDRAW] = "withdraw" };
 
 static const struct {
     const char *name;
     const char *const *steps; /* from 1 */
-    uint8_t step_count;
+    uint8_t step_count;       /* of those that lead forward */
+    uint8_t back;             /* the one that leads back; 0: it just ends */
 } kinds[] = {
-    [OPERATION_MOVE] = { "move", move_steps, MOVE_STEPS },
+    [OPERATION_MOVE] = { "move", move_steps, MOVE_STEPS, 0 },
+    [OPERATION_BUILD] = { "build", build_steps, BUILD_STEPS, BUILD_BACK },
+    [OPERATION_DRAIN] = { "drain", drain_steps, DRAIN_STEPS, 0 },
+    [OPERATION_RETIRE] = { "retire", retire_steps, RETIRE_STEPS, 0 },
 };
-
-enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
 static bool is_kind(unsigned kind)
 {
-    return kind < KINDS && kinds[kind].name;
+    return kind >= OPERATION_MOVE && kind <= OPERATION_KINDS;
+}
+
+static bool is_step(unsigned kind, unsigned step)
+{
+    return step >= 1 && (step <= kinds[kind].step_count || step == kinds[kind].back);
+}
+
+bool operation_is_valid(const struct operation *o)
+{
+    return is_kind(o->kind) && o->state >= OPERATION_RUNNING &&
+           o->state <= OPERATION_UNDONE && is_step(o->kind, o->step);
 }
 
 const char *operation_kind_name(unsigned kind)
@@ -43,9 +64,8 @@ const char *operation_state_name(unsigned state)
 
 const char *operation_step_name(const struct operation *o)
 {
-    return is_kind(o->kind) && o->step >= 1 && o->step <= kinds[o->kind].step_count
-               ? kinds[o->kind].steps[o->step]
-               : "unknown";
+    return is_kind(o->kind) && is_step(o->kind, o->step) ? kinds[o->kind].steps[o->step]
+                                                         : "unknown";
 }
 
 uint32_t operation_step_count(const struct operation *o)
@@ -58,108 +78,99 @@ void operation_name(uint64_t number, char ret[OPERATION_ID_MAX + 1])
     snprintf(ret, OPERATION_ID_MAX + 1, "op-%010" PRIu64, number);
 }
 
+uint64_t operation_number(const struct operation *o)
+{
+    return strtoull(o->id + 3, NULL, 10);
+}
+
+const char *operation_cluster(const struct operation *o)
+{
+    switch (o->kind) {
+    case OPERATION_BUILD:
+        return o->build.cluster;
+    case OPERATION_DRAIN:
+        return o->drain.cluster;
+    case OPERATION_RETIRE:
+        return o->retire.cluster;
+    default:
+        return "";
+    }
+}
+
+void operation_hold(const struct operation *o)
+{
+    if (o->kind == OPERATION_BUILD) {
+        blob_ref(o->build.vnis);
+    }
+}
+
+void operation_fini(struct operation *o)
+{
+    if (o->kind == OPERATION_BUILD) {
+        blob_unref(o->build.vnis);
+        o->build.vnis = NULL;
+    }
+}
+
+uint32_t build_vni(const struct build *b, uint32_t index)
+{
+    uint32_t vni;
+
+    memcpy(&vni, b->vnis->data + index * sizeof(vni), sizeof(vni));
+    return vni;
+}
+
 bool home_equal(const struct home *a, const struct home *b)
 {
     return strcmp(a->x86, b->x86) == 0 && strcmp(a->h, b->h) == 0;
 }
 
-/* ---- packing ---- */
+/* ---- going on ---- */
 
-static void pack_text(const char *text, struct buf *to)
+bool operation_is_revocable(const struct operation *o)
 {
-    size_t len = strlen(text);
-
-    buf_u8(to, (uint8_t)len);
-    buf_add(to, text, len);
-}
-
-static void pack_home(const struct home *h, struct buf *to)
-{
-    pack_text(h->x86, to);
-    pack_text(h->h, to);
-    buf_u8(to, h->half);
-}
-
-void operation_pack(const struct operation *o, struct buf *to)
-{
-    buf_u8(to, 'O');
-    buf_u8(to, PACK_VERSION);
-    pack_text(o->id, to);
-    buf_u8(to, o->kind);
-    buf_u8(to, o->state);
-    buf_u8(to, o->step);
-    buf_u8(to, o->is_cancelled);
-    pack_text(o->who, to);
-    buf_u64(to, o->created_ms);
-    buf_u64(to, o->changed_ms);
-    pack_text(o->text, to);
-    buf_u24(to, o->move.vni);
-    pack_home(&o->move.from, to);
-    pack_home(&o->move.to, to);
-    buf_u32(to, o->move.drain_ms);
-    buf_u8(to, o->move.ignores_steering);
-    pack_text(o->move.waived_by, to);
-    pack_text(o->move.waived_why, to);
-}
-
-static void read_text(struct reader *in, char *ret, size_t max)
-{
-    size_t len = read_u8(in);
-    const uint8_t *bytes = read_bytes(in, len);
-
-    if (!bytes || len > max || memchr(bytes, 0, len)) {
-        in->failed = true;
-        return;
+    if (o->state != OPERATION_RUNNING) {
+        return false;
     }
-    memcpy(ret, bytes, len);
-}
-
-static void read_home(struct reader *in, struct home *ret)
-{
-    read_text(in, ret->x86, CLUSTER_NAME_MAX);
-    read_text(in, ret->h, CLUSTER_NAME_MAX);
-    ret->half = read_u8(in);
-    in->failed |= !ret->x86[0] || ret->half > VNI_HALF_COUNT ||
-                  (ret->half > 0) != (ret->h[0] != 0);
-}
-
-static bool read_bool(struct reader *in)
-{
-    uint8_t b = read_u8(in);
-
-    in->failed |= b > 1;
-    return b;
-}
-
-enum rc operation_unpack(const void *bytes, size_t len, struct operation *ret,
-                         struct err *err)
-{
-    struct reader in = reader_of(bytes, len);
-    struct operation o;
-
-    memset(&o, 0, sizeof(o));
-    in.failed |= read_u8(&in) != 'O' || read_u8(&in) != PACK_VERSION;
-    read_text(&in, o.id, OPERATION_ID_MAX);
-    o.kind = read_u8(&in);
-    o.state = read_u8(&in);
-    o.step = read_u8(&in);
-    o.is_cancelled = read_bool(&in);
-    read_text(&in, o.who, sizeof(o.who) - 1);
-    o.created_ms = read_u64(&in);
-    o.changed_ms = read_u64(&in);
-    read_text(&in, o.text, OPERATION_TEXT_MAX);
-    o.move.vni = read_u24(&in);
-    read_home(&in, &o.move.from);
-    read_home(&in, &o.move.to);
-    o.move.drain_ms = read_u32(&in);
-    o.move.ignores_steering = read_bool(&in);
-    read_text(&in, o.move.waived_by, sizeof(o.move.waived_by) - 1);
-    read_text(&in, o.move.waived_why, OPERATION_TEXT_MAX);
-    if (in.failed || reader_left(&in) != 0 || !o.id[0] || !is_kind(o.kind) ||
-        o.state < OPERATION_RUNNING || o.state > OPERATION_UNDONE || o.step < 1 ||
-        o.step > kinds[o.kind].step_count || o.move.vni < VNI_MIN) {
-        return err_set(err, RC_INVALID, "operation: damaged");
+    switch (o->kind) {
+    case OPERATION_MOVE:
+        return o->step < MOVE_STEER;
+    case OPERATION_BUILD:
+        return o->step < BUILD_SERVE; /* and not BUILD_BACK */
+    case OPERATION_DRAIN:
+        return true;
+    default:
+        return false;
     }
-    memcpy(ret, &o, sizeof(*ret));
-    return RC_OK;
+}
+
+static void go_back(struct operation *o, const char *why)
+{
+    if (why[0]) {
+        memset(o->text, 0, sizeof(o->text));
+        memcpy(o->text, why, strnlen(why, OPERATION_TEXT_MAX));
+    }
+    if (kinds[o->kind].back) {
+        o->step = kinds[o->kind].back;
+    } else {
+        o->state = OPERATION_UNDONE;
+    }
+}
+
+void operation_advance(struct operation *o, enum verdict v, const char *why)
+{
+    if (v == VERDICT_GOES_BACK) {
+        go_back(o, why);
+    } else if (v == VERDICT_GOES_ON && o->step == kinds[o->kind].back) {
+        o->state = OPERATION_UNDONE;
+    } else if (v == VERDICT_GOES_ON && o->step == kinds[o->kind].step_count) {
+        o->state = OPERATION_DONE;
+    } else if (v == VERDICT_GOES_ON && o->kind == OPERATION_BUILD &&
+               o->step == BUILD_ADMIT && o->build.stage + 1 < BUILD_STAGES) {
+        o->build.stage++;
+    } else if (v == VERDICT_GOES_ON) {
+        o->step++;
+        o->step +=
+            o->kind == OPERATION_MOVE && o->step == MOVE_HELD && !o->move.is_held;
+    }
 }

@@ -88,6 +88,12 @@ static const char *const cluster_states[CLUSTER_STATES] = {
     [CLUSTER_FAILED] = "failed",
 };
 
+bool cluster_is_announced(unsigned state)
+{
+    return state == CLUSTER_SERVING || state == CLUSTER_ADMITTING ||
+           state == CLUSTER_DRAINING;
+}
+
 const char *cluster_state_name(unsigned state)
 {
     return name_of(NAMES(cluster_states), state);

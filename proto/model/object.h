@@ -74,6 +74,8 @@ enum cluster_state {
     CLUSTER_FAILED,
     CLUSTER_STATES
 };
+/* Load balancers and routers send to its nodes in this state. */
+bool cluster_is_announced(unsigned state);
 const char *cluster_state_name(unsigned state);        /* "serving"; "unknown" */
 int cluster_state_parse(const char *name, size_t len); /* -1 if unknown */
 

@@ -51,6 +51,26 @@ def left():
     return found
 
 
+def check_nothing_left(patience=10):
+    """Whoever was told to end may take a moment; what the lab forgot stays."""
+    end = time.monotonic() + patience
+    while left() and time.monotonic() < end:
+        time.sleep(0.1)
+    check(not left(), "left behind: %s" % left())
+
+
+def begin_demo():
+    """A demo in a group of its own, that has its first packet through.  As in a terminal:
+    a shell's background jobs ignore SIGINT, and so would what they start."""
+    run = subprocess.Popen([ROOT / "deploy/lab", "demo"], env=ENV, text=True,
+                           stdout=subprocess.PIPE, start_new_session=True,
+                           preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    for line in run.stdout:
+        if "first packet" in line:
+            return run
+    raise AssertionError("the demo ended with %d before its first packet" % run.wait())
+
+
 def lab(*words, root=ROOT, env=None):
     """(exit code, what it said); shown, so that a failing test explains itself."""
     done = subprocess.run([str(root) + "/deploy/lab", *words], env={**ENV, **(env or {})},
@@ -67,7 +87,7 @@ SHOWN = ("ping, on the switch alone", "ping, fallback to x86", "TCP, on the swit
 def demo(*words):
     code, said = lab("demo", *words)
     check(code == 0, "demo %s ended with %d" % (" ".join(words), code))
-    check(not left(), "left behind: %s" % left())
+    check_nothing_left()
     check(words or "ok   tenants moved under traffic" in said, "no tenant was moved")
     missing = [step for step in SHOWN if "ok   XGW-H: " + step not in said]
     check(len(missing) == (len(SHOWN) if words else 0), "XGW-H was not shown: %s" % missing)
@@ -88,7 +108,8 @@ def region_stays_up():
         check(code == 1 and str(FOLDER) in said, "another clone's down is refused")
     check(lab("status")[0] == 0, "and the region is as it was")
     for _ in range(2):
-        check(lab("down")[0] == 0 and not left(), "down, and down again")
+        check(lab("down")[0] == 0, "down, and down again")
+        check_nothing_left()
 
 
 def failure_is_told_and_cleaned():
@@ -99,31 +120,25 @@ def failure_is_told_and_cleaned():
         for word in ("up", "demo"):
             code, said = lab(word, env={"XGW_LAB_PORT": port})
             check(code == 1 and "FAIL" in said and port in said, "a port that is taken")
-            check(not left(), "left behind: %s" % left())
+            check_nothing_left()
 
 
 def interrupt_cleans():
     for number in (signal.SIGINT, signal.SIGTERM):
-        run = subprocess.Popen([ROOT / "deploy/lab", "demo"], env=ENV, text=True,
-                               stdout=subprocess.PIPE, start_new_session=True)
-        for line in run.stdout:
-            if "first packet" in line:
-                break
+        run = begin_demo()
         os.killpg(run.pid, number)
-        run.stdout.read()
-        check(run.wait(60) == 128 + number, "exit code after signal %d" % number)
-        check(not left(), "left behind: %s" % left())
+        said = run.stdout.read()
+        check(run.wait(60) == 128 + number,
+              "exit code %d after signal %d:\n%s" % (run.returncode, number, said))
+        check_nothing_left()
 
 
 def kill_leaves_what_down_removes():
-    run = subprocess.Popen([ROOT / "deploy/lab", "demo"], env=ENV, text=True,
-                           stdout=subprocess.PIPE, start_new_session=True)
-    for line in run.stdout:
-        if "first packet" in line:
-            break
+    run = begin_demo()
     os.killpg(run.pid, signal.SIGKILL)
     run.wait()
-    check(lab("down")[0] == 0 and not left(), "down after a kill")
+    check(lab("down")[0] == 0, "down after a kill")
+    check_nothing_left()
 
 
 def main():

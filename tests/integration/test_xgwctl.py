@@ -612,11 +612,14 @@ class Import(Case):
         for share in (10000, 100000):
             wait_for(lambda: process.poll() is not None or
                      self.entries()["vm_nc"] > share)
-            if process.poll() is None:
+            # Stopped, so that it is still at it when the controller dies.
+            process.send_signal(signal.SIGSTOP)
+            if self.entries()["vm_nc"] < 300000:
                 self.controller.process.send_signal(signal.SIGKILL)
                 self.controller.process.wait()
                 self.controller.start()
                 kills += 1
+            process.send_signal(signal.SIGCONT)
         out, error = process.communicate(timeout=60)
         self.assertEqual(process.returncode, OK, error)
         self.assertGreater(kills, 0)

@@ -137,8 +137,12 @@ static void answer_batch(struct device *d, const struct ctl_batch *b)
 static void answer_audit(struct device *d, const struct ctl_audit *a)
 {
     struct agent_msg m = { .kind = AGENT_AUDIT };
-    const struct tree_node node = { .depth = TREE_DEPTH, .vni = a->vni };
+    const struct tree_node node = { .depth = a->vni ? TREE_DEPTH : 0, .vni = a->vni };
 
+    if (a->vni == 0 && d->forgets_vni) {
+        ck_assert(!table_set_put(d->tables, d->forgets_vni, TABLE_VM_NC, NULL));
+        d->forgets_vni = 0;
+    }
     d->audits++;
     m.audit.audit_id = a->audit_id;
     m.audit.rc = d->audit_rc;
@@ -149,6 +153,29 @@ static void answer_audit(struct device *d, const struct ctl_audit *a)
         m.audit.found[t] = table_set_digest(d->tables, (enum table_id)t, node);
     }
     device_say(d, &m);
+}
+
+static void answer_rows(struct device *d, const struct ctl_rows *r)
+{
+    struct agent_msg m = { .kind = AGENT_ROWS };
+    enum table_id table = (enum table_id)r->of.table;
+    uint32_t vni = r->of.node.vni;
+    struct buf rows = BUF_INIT;
+    struct batch_writer w;
+    uint32_t count = rows_bucket_pack(table_set_rows(d->tables, vni, table), table,
+                                      r->of.bucket, &rows);
+
+    m.rows.ask_id = r->ask_id;
+    batch_writer_init(&w);
+    if (count > 0) {
+        batch_add_rows(&w, BATCH_PUT, table, vni, NULL, rows.data, (uint32_t)rows.len,
+                       count);
+        m.rows.rows = batch_writer_finish(&w);
+    }
+    device_say(d, &m);
+    blob_unref(m.rows.rows);
+    batch_writer_fini(&w);
+    buf_fini(&rows);
 }
 
 static void answer_probe(struct device *d, const struct ctl_probe *p)
@@ -225,6 +252,11 @@ static void take(struct device *d, const struct ctl_msg *m)
     case CTL_PROBE:
         if (!d->is_mute) {
             answer_probe(d, &m->probe);
+        }
+        break;
+    case CTL_ROWS:
+        if (!d->is_mute) {
+            answer_rows(d, &m->rows);
         }
         break;
     case CTL_COUNTERS:

@@ -544,10 +544,11 @@ static bool is_moving_through(const struct core *c, uint32_t vni, const char *na
     const struct operation *o;
 
     for (uint32_t i = 0; (o = core_operation_at(c, i)); i++) {
-        const struct home *h = o->step <= MOVE_PROBE ? &o->move.to : &o->move.from;
+        const struct home *h = o->step < MOVE_STEER ? &o->move.to : &o->move.from;
 
-        if (o->state == OPERATION_RUNNING && o->step != MOVE_REMOVE &&
-            o->move.vni == vni && (!strcmp(h->x86, name) || !strcmp(h->h, name))) {
+        if (o->kind == OPERATION_MOVE && o->state == OPERATION_RUNNING &&
+            o->step != MOVE_REMOVE && o->move.vni == vni &&
+            (!strcmp(h->x86, name) || !strcmp(h->h, name))) {
             return true;
         }
     }

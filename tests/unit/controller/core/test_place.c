@@ -43,13 +43,19 @@ static struct tenant_status tenant(const struct rig *r, uint32_t vni)
     return t;
 }
 
-static void set_state(struct rig *r, const char *cluster, enum cluster_state state)
+static const struct core_reply *put_state(struct rig *r, const char *cluster,
+                                          enum cluster_state state)
 {
     struct command cmd = { .kind = COMMAND_PUT_CLUSTER };
 
     cmd.cluster = *core_cluster_find(r->core, cluster);
     cmd.cluster.state = (uint8_t)state;
-    ck_assert_int_eq(rig_command(r, &cmd)->err.code, RC_OK);
+    return rig_command(r, &cmd);
+}
+
+static void set_state(struct rig *r, const char *cluster, enum cluster_state state)
+{
+    ck_assert_int_eq(put_state(r, cluster, state)->err.code, RC_OK);
 }
 
 static struct usage usage_of(const struct rig *r, const char *cluster)
@@ -156,11 +162,33 @@ START_TEST(only_a_cluster_that_serves_takes_new_tenants)
     ck_assert_str_eq(tenant(r, 2).h_home, "h2");
     RIG_REFUSES(r, AT(3, H1), RC_CONFLICT, "cluster_not_serving");
     rig_must(r, AT(1, H1 ",\"name\":\"stays\""));
-    set_state(r, "h2", CLUSTER_PLANNED);
+    set_state(r, "h2", CLUSTER_DRAINING);
     RIG_REFUSES(r, NEW(4), RC_CONFLICT, "no_cluster_fits");
     set_state(r, "h1", CLUSTER_SERVING);
     rig_must(r, NEW(4));
     ck_assert_str_eq(tenant(r, 4).h_home, "h1");
+    rig_free(r);
+}
+END_TEST
+
+/* A state in which nobody sends to a cluster would cut off those at home there. */
+START_TEST(a_home_of_tenants_stays_in_reach)
+{
+    static const enum cluster_state out_of_reach[] = {
+        CLUSTER_PLANNED, CLUSTER_LOADING, CLUSTER_CHECKING,
+        CLUSTER_PROBING, CLUSTER_RETIRED, CLUSTER_FAILED,
+    };
+    struct rig *r = region();
+
+    rig_must(r, AT(1, H1));
+    for (unsigned i = 0; i < ARRAY_LEN(out_of_reach); i++) {
+        const struct core_reply *p = put_state(r, "h1", out_of_reach[i]);
+
+        ck_assert_int_eq(p->err.code, RC_CONFLICT);
+        ck_assert_str_eq(p->err.rule, "cluster_in_use");
+        ck_assert_str_eq(p->err.field, "state");
+        set_state(r, "h2", out_of_reach[i]);
+    }
     rig_free(r);
 }
 END_TEST
@@ -634,6 +662,7 @@ int main(void)
     tcase_add_test(tc, many_of_one_batch_are_spread_over_both_halves);
     tcase_add_test(tc, peers_come_to_each_other);
     tcase_add_test(tc, only_a_cluster_that_serves_takes_new_tenants);
+    tcase_add_test(tc, a_home_of_tenants_stays_in_reach);
     tcase_add_test(
         tc, a_reservation_counts_at_once_and_what_does_not_fit_is_refused_with_numbers);
     tcase_add_test(tc, a_cluster_that_is_named_must_have_room_as_one_that_is_chosen);
