@@ -195,20 +195,12 @@ static void route(struct walk *w)
 
 /* ---- checks before ---- */
 
-static bool is_source(const struct device_config *c, const struct ip *src)
-{
-    for (unsigned i = 0; i < c->underlay_source_count; i++) {
-        if (prefix_contains(&c->underlay_sources[i], src)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool is_ours(const struct device_config *c, const struct ip *dst)
 {
     return ip_compare(dst, &c->vtep_v4) == 0 || ip_compare(dst, &c->vtep_v6) == 0 ||
-           ip_compare(dst, &c->vip_v4) == 0 || ip_compare(dst, &c->vip_v6) == 0;
+           ip_compare(dst, &c->vip_v4) == 0 || ip_compare(dst, &c->vip_v6) == 0 ||
+           ip_compare(dst, &c->fallback_v4) == 0 ||
+           ip_compare(dst, &c->fallback_v6) == 0;
 }
 
 static void check(struct walk *w)
@@ -219,7 +211,7 @@ static void check(struct walk *w)
         drop(w, "not_our_address");
     } else if (w->in->outer_ttl < 2) {
         drop(w, "outer_ttl");
-    } else if (!is_source(v->config, &w->in->outer_src)) {
+    } else if (!device_config_takes_from(v->config, &w->in->outer_src)) {
         drop(w, "source_check");
     } else if (!table_set_rows(v->tables, w->in->vni, TABLE_VNI)) {
         drop(w, "unknown_vni");

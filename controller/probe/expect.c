@@ -164,16 +164,6 @@ static void follow_routes(const struct probe_node *n, const struct vxlan_packet 
     drop(w, "peer_limit");
 }
 
-static bool is_source(const struct device_config *c, const struct ip *src)
-{
-    for (unsigned i = 0; i < c->underlay_source_count; i++) {
-        if (prefix_contains(&c->underlay_sources[i], src)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool is_denied(const struct probe_node *n, const struct vxlan_packet *p)
 {
     const struct lookup_flow flow = { p->src, p->dst, p->sport, p->dport };
@@ -189,7 +179,7 @@ void probe_expect(const struct probe_node *n, struct probe *p)
 
     memset(w, 0, sizeof(*w));
     w->packet = *sent;
-    if (!is_source(n->config, &sent->outer_src)) {
+    if (!device_config_takes_from(n->config, &sent->outer_src)) {
         drop(w, "source_check");
     } else if (!table_set_rows(n->tables, sent->vni, TABLE_VNI)) {
         drop(w, "unknown_vni");

@@ -221,6 +221,26 @@ void device_config_add_cluster_member(struct device_config *d, const struct node
     d->cluster_member_count++;
 }
 
+static bool lies_in(const struct prefix *sources, unsigned count, const struct ip *ip)
+{
+    for (unsigned i = 0; i < count; i++) {
+        if (prefix_contains(&sources[i], ip)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool device_config_takes_from(const struct device_config *d, const struct ip *src)
+{
+    return lies_in(d->underlay_sources, d->underlay_source_count, src);
+}
+
+bool region_takes_from(const struct region *r, const struct ip *src)
+{
+    return lies_in(r->underlay_sources, r->underlay_source_count, src);
+}
+
 uint64_t device_config_bytes_digest(const void *bytes, size_t len)
 {
     return XXH3_64bits(bytes, len);

@@ -285,6 +285,9 @@ void device_config_add_member(struct device_config *d, const struct node *x86);
 /* Adds a node of any cluster as one that a load balancer may choose, where there is
  * room; in ascending order of cluster and name. */
 void device_config_add_cluster_member(struct device_config *d, const struct node *n);
+/* Whether nodes take packets from this outer source. */
+bool device_config_takes_from(const struct device_config *d, const struct ip *src);
+bool region_takes_from(const struct region *r, const struct ip *src);
 
 /* XXH3-64 of the packed bytes; 0, as of no configuration, when memory is out. */
 uint64_t device_config_digest(const struct device_config *d);

@@ -542,6 +542,33 @@ START_TEST(sorting_makes_sources_ascending_and_unique)
 }
 END_TEST
 
+START_TEST(packets_are_taken_from_what_lies_in_an_underlay_source_and_no_others)
+{
+    struct region r;
+    struct cluster c;
+    struct node n;
+    struct device_config *d = malloc(sizeof(*d));
+    static const struct {
+        const char *from;
+        bool is_taken;
+    } cases[] = { { "10.255.255.255", true }, { "11.0.0.0", false },
+                  { "9.255.255.255", false }, { "fdff::1", true },
+                  { "fc00::1", false },       { "a00::", false } };
+
+    sample_region(&r);
+    sample_cluster(&c);
+    sample_node(&n);
+    device_config_of(&r, &c, &n, d);
+    for (unsigned i = 0; i < ARRAY_LEN(cases); i++) {
+        struct ip from = ip(cases[i].from);
+
+        ck_assert_int_eq(device_config_takes_from(d, &from), cases[i].is_taken);
+        ck_assert_int_eq(region_takes_from(&r, &from), cases[i].is_taken);
+    }
+    free(d);
+}
+END_TEST
+
 START_TEST(a_region_of_1024_sources_goes_round)
 {
     static struct region r;
@@ -948,6 +975,8 @@ int main(void)
     tcase_add_test(tc,
                    a_device_is_told_nothing_of_sides_so_a_switchover_changes_no_device);
     tcase_add_test(tc, sorting_makes_sources_ascending_and_unique);
+    tcase_add_test(
+        tc, packets_are_taken_from_what_lies_in_an_underlay_source_and_no_others);
     tcase_add_test(tc, a_region_of_1024_sources_goes_round);
     tcase_add_loop_test(tc, a_bad_object_is_refused_with_its_field_and_rule, 0,
                         ARRAY_LEN(bad_cases));
