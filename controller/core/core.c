@@ -1,6 +1,7 @@
 /* core: one input in, effects out. */
 #include "controller/core/core_internal.h"
 
+#include "controller/core/live.h"
 #include "proto/base/log.h"
 
 #include <stdarg.h>
@@ -84,6 +85,7 @@ void core_free(struct core *c)
     suggest_fini(c);
     operations_fini(c);
     audits_fini(c);
+    lives_fini(c);
     health_free(c->health);
     activity_fini(&c->activity);
     results_fini(&c->results);
@@ -179,6 +181,9 @@ void core_effect_fini(struct core_effect *e)
     if (e->kind == CORE_TXN) {
         store_txn_free(e->txn);
         e->txn = NULL;
+    } else if (e->kind == CORE_REPLY) {
+        live_trace_free(e->reply.live);
+        e->reply.live = NULL;
     } else if (e->kind == CORE_SEND) {
         ctl_msg_fini(&e->send.msg);
     }
@@ -200,6 +205,7 @@ void core_depose(struct core *c, const char *why)
     queue_fail_all(c, RC_UNREACHABLE, c->failure.msg);
     waits_fail_all(c, RC_UNREACHABLE, c->failure.msg);
     suggest_fail_all(c, RC_UNREACHABLE, c->failure.msg);
+    lives_fail_all(c, RC_UNREACHABLE, c->failure.msg);
     operations_fini(c);
     for (const struct session *s = c->sessions; s; s = s->next) {
         effect_close(c, s->id, RC_UNREACHABLE, "%s", c->failure.msg);
@@ -283,7 +289,7 @@ static void work(struct core *c)
     static bool (*const slices[])(struct core *) = {
         jobs_work,       queue_work,   sessions_configure, sessions_pump,
         checkpoint_work, suggest_work, operations_work,    steering_work,
-        waits_work,      audits_work,
+        waits_work,      audits_work,  lives_work,
     };
     enum { SLICES = sizeof(slices) / sizeof(slices[0]) };
 
@@ -307,6 +313,8 @@ static void command(struct core *c, const struct command *cmd)
         suggest_add(c, cmd);
     } else if (cmd->kind == COMMAND_AUDIT) {
         audits_ask(c, cmd);
+    } else if (cmd->kind == COMMAND_TRACE) {
+        lives_ask(c, cmd);
     } else if (cmd->kind == COMMAND_CONSUMER_ACK) {
         consumers_ack(c, cmd);
     } else {
@@ -320,6 +328,7 @@ static void tick(struct core *c)
     traffic_tick(c);
     operations_tick(c);
     audits_tick(c);
+    lives_tick(c);
     watch_tick(c);
     if (c->queue.probe_at_ms && c->queue.probe_at_ms <= c->now_ms) {
         queue_probe(c);
@@ -334,6 +343,7 @@ void core_step(struct core *c, uint64_t now_ms, uint64_t unix_ms,
     if (c->promised_ms && now_ms > c->promised_ms + LATE_MS) {
         sessions_extend(c, now_ms - c->promised_ms);
         traffic_extend(c, now_ms - c->promised_ms);
+        lives_extend(c, now_ms - c->promised_ms);
     }
     c->now_ms = now_ms;
     c->unix_ms = unix_ms;
@@ -397,17 +407,21 @@ bool core_has_work(const struct core *c)
            (c->phase == PHASE_SERVING &&
             (sessions_have_work(c) || c->must_configure)) ||
            checkpoint_has_work(c) || jobs_have_work(c) || suggest_has_work(c) ||
-           operations_have_work(c) || steering_has_work(c) || waits_have_work(c);
+           operations_have_work(c) || steering_has_work(c) || waits_have_work(c) ||
+           lives_have_work(c);
 }
 
 uint64_t core_next_wake(const struct core *c)
 {
-    uint64_t wakes[] = {
-        sessions_wake(c),   waits_wake(c),
-        checkpoint_wake(c), operations_wake(c),
-        audits_wake(c),     watch_wake(c),
-        traffic_wake(c),    c->queue.probe_at_ms ? c->queue.probe_at_ms : UINT64_MAX
-    };
+    uint64_t wakes[] = { sessions_wake(c),
+                         waits_wake(c),
+                         checkpoint_wake(c),
+                         operations_wake(c),
+                         audits_wake(c),
+                         watch_wake(c),
+                         traffic_wake(c),
+                         lives_wake(c),
+                         c->queue.probe_at_ms ? c->queue.probe_at_ms : UINT64_MAX };
     uint64_t wake = UINT64_MAX;
 
     for (unsigned i = 0; i < sizeof(wakes) / sizeof(wakes[0]); i++) {

@@ -82,6 +82,7 @@ enum command_kind {
     COMMAND_WAIT,       /* answer when `wait.revision` is applied */
     COMMAND_SUGGEST,    /* answer when the advice of suggest.h is made */
     COMMAND_AUDIT,      /* begin audits; the reply says which; nothing is stored yet */
+    COMMAND_TRACE,      /* answer when the nodes on the way were asked: live.h */
     COMMAND_ACK,        /* acknowledge the alarm `alarm_id`, also over a restart */
     COMMAND_FORGET_ACK, /* the core's own: an acknowledgement that is spent */
     COMMAND_PUT_CONSUMER,
@@ -154,6 +155,12 @@ struct command {
             char text[OPERATION_TEXT_MAX + 1];
         } step;
         struct {
+            uint32_t vni;
+            struct ip dst;
+            struct ip src;    /* of its family; of IP_NONE: any */
+            uint8_t underlay; /* as of core_trace() */
+        } trace;
+        struct {
             uint32_t seconds; /* between both looks at the traffic; 0: no look */
         } suggest;
         struct {
@@ -219,6 +226,8 @@ enum core_effect_kind {
     CORE_LOG,
 };
 
+struct live_trace; /* live.h */
+
 struct core_reply {
     uint64_t token;
     struct err err;     /* RC_OK, or why not */
@@ -229,6 +238,7 @@ struct core_reply {
     char operation[OPERATION_ID_MAX + 1]; /* MOVE, BUILD, DRAIN, RETIRE */
     uint64_t audit_first;                 /* AUDIT: number of the first one … */
     uint32_t audit_count;                 /* … and how many, numbered on from it */
+    struct live_trace *live;              /* TRACE; goes with the effect */
     bool applied;      /* every online node of every group it touches has it */
     char missing[512]; /* WAIT at its deadline: nodes that have not, comma-separated */
 };
@@ -413,14 +423,23 @@ enum trace_kind {
     TRACE_DROP,     /* with the reason's name, as the data plane counts it */
     TRACE_FALLBACK, /* from XGW-H to the cluster behind it, which starts over */
 };
+/* As it comes to the nodes of a cluster. */
+struct trace_packet {
+    uint32_t vni;
+    uint8_t underlay; /* IP_V4 or IP_V6 */
+    struct ip from;   /* the VIP of the cluster before; of IP_NONE: from an NC */
+    bool is_fallback; /* from XGW-H, to the fallback address of an XGW-x86 */
+};
 struct trace_hop {
     enum trace_kind kind;
     uint32_t vni;
-    char cluster[CLUSTER_NAME_MAX + 1]; /* where this hop is looked up */
+    char cluster[CLUSTER_NAME_MAX + 1]; /* where this hop is looked up; "": nowhere */
     struct entry entry;                 /* ROUTE, VM_NC, TENANT */
     struct ip outer_dst;                /* FORWARD */
     char reason[32];                    /* DROP */
     char note[160];                     /* one sentence for people */
+    struct trace_packet came;           /* what the cluster's nodes look at … */
+    bool is_verdict;                    /* … and this is what they make of it */
 };
 #define TRACE_HOPS_MAX 32 /* a chain of 4 VNIs, each on XGW-H and on XGW-x86 */
 /* `underlay`: the family over which the packet comes; IP_NONE: that of the VIP which

@@ -524,6 +524,29 @@ void audits_tick(struct core *c);
 bool audits_load(struct core *c, const struct store_kv *kv, enum rc *ret,
                  struct err *err);
 
+/* ---- live.c: traces that ask the nodes on the way ---- */
+
+/* Where a node differed: what was traced. */
+struct live_key {
+    uint32_t vni;
+    uint8_t underlay;
+    struct ip dst;
+};
+#define LIVE_KEYS_MAX 8 /* of one node; more only say that it is wrong */
+
+void lives_ask(struct core *c, const struct command *cmd);
+void lives_probe(struct core *c, const struct session *s, const struct agent_probe *p);
+/* The node says HELLO: it does not know of what it was asked before. */
+void lives_forget_asks(struct core *c, const char *node);
+void lives_note(struct core *c); /* something they may wait for happened */
+bool lives_work(struct core *c); /* one slice; false: nothing to do */
+bool lives_have_work(const struct core *c);
+uint64_t lives_wake(const struct core *c);
+void lives_tick(struct core *c);
+void lives_extend(struct core *c, uint64_t late_ms); /* we were late ourselves */
+void lives_fail_all(struct core *c, enum rc rc, const char *why);
+void lives_fini(struct core *c);
+
 /* ---- results.c: request ids, imports, freed VNIs ---- */
 
 struct request {
@@ -897,7 +920,9 @@ struct device {
     uint32_t exception_listed;
     uint64_t last_seen_ms;
     struct agent_beat beat;
-    struct session *session; /* null: none */
+    struct session *session;                  /* null: none */
+    struct live_key differing[LIVE_KEYS_MAX]; /* live traces, the oldest first */
+    unsigned differing_count;
 };
 
 struct session {
@@ -937,6 +962,8 @@ void device_note_ready(struct core *c, struct device *d, bool ready);
 
 /* ---- sessions.c ---- */
 
+/* What the node is to be told: a packed device_config, the caller's. */
+struct blob *session_make_config(const struct core *c, const struct node *node);
 /* Closes the stream, logs why, and forgets the session. */
 void session_end(struct core *c, struct session *s, enum rc rc, const char *why);
 void sessions_input(struct core *c, const struct core_in *in);
@@ -969,6 +996,8 @@ void watch_telemetry(struct core *c, const struct device *d, const struct teleme
 void watch_state(struct core *c, const struct device *d, const char *cause);
 void watch_blind(struct core *c, uint32_t lost, uint32_t known);
 void watch_audit(struct core *c, const struct audit_record *r);
+/* What a live trace found wrong at the node; null: nothing is, any more. */
+void watch_trace(struct core *c, const char *node, const char *what);
 void watch_contradiction(struct core *c, const char *cluster, const char *node,
                          const char *other);
 /* Checks an acknowledgement, or that one is spent, against what stands. */
@@ -1117,6 +1146,10 @@ struct core {
     uint64_t last_ask;
     uint64_t last_look;
     struct audits audits;
+    struct live *lives; /* live traces */
+    uint32_t live_count;
+    bool lives_are_idle;
+    uint64_t lives_at_ms;      /* looked at again then */
     uint64_t operations_at_ms; /* looked at again then */
     uint32_t wait_count;
     uint32_t waits_left;   /* to be looked at since something happened */

@@ -38,6 +38,7 @@ static void session_remove(struct core *c, struct session *s)
         s->device->session = NULL;
     }
     traffic_forget_session(c, s->id);
+    lives_note(c);
     leave_group(s);
     blob_unref(s->config);
     free(s);
@@ -96,7 +97,7 @@ static void add_members(const struct core *c, const struct cluster *h,
     }
 }
 
-static struct blob *make_config(const struct core *c, const struct node *node)
+struct blob *session_make_config(const struct core *c, const struct node *node)
 {
     const struct cluster *cluster = objects_cluster(&c->objects, node->cluster);
     struct device_config *config = core_need(malloc(sizeof(*config)));
@@ -211,6 +212,7 @@ static void hello(struct core *c, struct session *s, const struct agent_hello *h
     note_hello(c, d, h);
     moves_forget_asks(c, d->name);
     audits_forget_asks(c, d->name);
+    lives_forget_asks(c, d->name);
     traffic_forget_session(c, s->id);
     leave_group(s);
     s->group = group_find(c, node->cluster);
@@ -220,7 +222,7 @@ static void hello(struct core *c, struct session *s, const struct agent_hello *h
     s->device_kind = h->device_kind;
     s->asked_ms = 0;
     blob_unref(s->config);
-    s->config = make_config(c, node);
+    s->config = session_make_config(c, node);
     send_assign(c, s);
     if (h->boot_id != 0) {
         s->sync = core_need(sync_new(s->group->desired, s->group->revision));
@@ -283,6 +285,7 @@ static void session_msg(struct core *c, struct session *s, const struct agent_ms
         break;
     case AGENT_PROBE:
         moves_probe(c, s, &msg->probe);
+        lives_probe(c, s, &msg->probe);
         break;
     case AGENT_TELEMETRY:
         watch_telemetry(c, d, msg->telemetry);
@@ -310,6 +313,7 @@ static void session_msg(struct core *c, struct session *s, const struct agent_ms
     if (msg->kind != AGENT_BEAT) {
         operations_note(c);
         audits_note(c);
+        lives_note(c);
     }
     c->pump_is_idle = false;
 }
@@ -366,7 +370,7 @@ static bool same_blob(const struct blob *a, const struct blob *b)
 /* It is told its configuration if that is another than before. */
 static void reconfigure(struct core *c, struct session *s, const struct node *node)
 {
-    struct blob *config = make_config(c, node);
+    struct blob *config = session_make_config(c, node);
 
     if (same_blob(config, s->config) && s->telemetry_ms == watch_telemetry_ms(c)) {
         blob_unref(config);

@@ -13,8 +13,7 @@ struct trace {
     struct trace_hop *hops;
     uint32_t count;
     const struct ip *dst;
-    uint32_t arrived; /* with this VNI … */
-    uint8_t underlay; /* … over this family; XGW-H passes it on to XGW-x86 as it is */
+    struct trace_packet came; /* XGW-H passes it on to XGW-x86 as it is */
 };
 
 static struct trace_hop *hop_add(struct trace *t, enum trace_kind kind, uint32_t vni,
@@ -25,6 +24,7 @@ static struct trace_hop *hop_add(struct trace *t, enum trace_kind kind, uint32_t
     memset(hop, 0, sizeof(*hop));
     hop->kind = kind;
     hop->vni = vni;
+    hop->came = t->came;
     if (g) {
         memcpy(hop->cluster, g->name, sizeof(hop->cluster));
     }
@@ -38,6 +38,7 @@ static void drop(struct trace *t, uint32_t vni, const struct group *g,
 
     snprintf(hop->reason, sizeof(hop->reason), "%s", reason);
     snprintf(hop->note, sizeof(hop->note), "%s", note);
+    hop->is_verdict = g != NULL;
 }
 
 /* Where the walk goes on. */
@@ -61,13 +62,15 @@ static struct next fall_back(struct trace *t, uint32_t vni, struct group *g,
         drop(t, vni, g, reason, why);
         return over;
     }
-    homes = homes_of_vni(t->c, t->arrived);
+    homes = homes_of_vni(t->c, t->came.vni);
     hop = hop_add(t, TRACE_FALLBACK, vni, g);
+    hop->is_verdict = true;
+    t->came.is_fallback = true;
     snprintf(hop->note, sizeof(hop->note),
              "%s: metered as %s and sent to a node of cluster %s with vni %u", why,
              strcmp(reason, "service") == 0 ? "service" : "miss",
-             homes.of[GROUP_X86]->name, t->arrived);
-    return (struct next){ t->arrived, homes.of[GROUP_X86], true };
+             homes.of[GROUP_X86]->name, t->came.vni);
+    return (struct next){ t->came.vni, homes.of[GROUP_X86], true };
 }
 
 /* Whether XGW-H would have to change the underlay's family, which the chip cannot: it
@@ -77,21 +80,30 @@ static bool is_other_family(struct trace *t, uint32_t vni, struct group *g,
 {
     char why[80];
 
-    if (g->kind != GROUP_H || to->family == t->underlay) {
+    if (g->kind != GROUP_H || to->family == t->came.underlay) {
         return false;
     }
     snprintf(why, sizeof(why), "the packet came over IPv%c, the %s needs IPv%c",
-             t->underlay == IP_V4 ? '4' : '6', what, to->family == IP_V4 ? '4' : '6');
+             t->came.underlay == IP_V4 ? '4' : '6', what,
+             to->family == IP_V4 ? '4' : '6');
     *ret = fall_back(t, vni, g, "underlay", why);
     return true;
+}
+
+/* Where packets of the group's nodes come from; of IP_NONE without one. */
+static const struct ip *vip_of(const struct trace *t, const struct group *g,
+                               uint8_t family)
+{
+    const struct cluster *cluster = objects_cluster(&t->c->objects, g->name);
+
+    return family == IP_V4 ? &cluster->vip_v4 : &cluster->vip_v6;
 }
 
 /* To an NC or a tunnel's end. */
 static struct next forward(struct trace *t, uint32_t vni, struct group *g,
                            const struct ip *to, uint32_t out_vni, const char *what)
 {
-    const struct cluster *cluster = objects_cluster(&t->c->objects, g->name);
-    const struct ip *vip = to->family == IP_V4 ? &cluster->vip_v4 : &cluster->vip_v6;
+    const struct ip *vip = vip_of(t, g, to->family);
     struct trace_hop *hop;
     char dst[IP_TEXT_MAX];
     char src[IP_TEXT_MAX];
@@ -106,6 +118,7 @@ static struct next forward(struct trace *t, uint32_t vni, struct group *g,
     }
     hop = hop_add(t, TRACE_FORWARD, out_vni, g);
     hop->outer_dst = *to;
+    hop->is_verdict = true;
     ip_print(to, dst);
     ip_print(vip, src);
     snprintf(hop->note, sizeof(hop->note), "to %s %s with vni %u, from %s", what, dst,
@@ -132,6 +145,36 @@ static struct next to_vm(struct trace *t, uint32_t vni, struct group *g)
     return forward(t, vni, g, &vm.vm_nc.nc, vni, "NC");
 }
 
+/* To the VIP of the cluster where a peer is at home: its nodes begin anew. */
+static struct next to_home(struct trace *t, struct trace_hop *hop, struct group *g,
+                           struct group *home)
+{
+    const struct route_action *a = &hop->entry.route.action;
+    const struct ip *vip = vip_of(t, g, a->endpoint.family);
+    char note[sizeof(hop->note)];
+    char from[IP_TEXT_MAX];
+    struct next next;
+
+    if (is_other_family(t, hop->vni, g, &a->endpoint, "VIP", &next)) {
+        return next;
+    }
+    if (vip->family == IP_NONE) {
+        drop(t, hop->vni, g, "no_vip", "the cluster has no VIP of the outer family");
+        return over;
+    }
+    hop->is_verdict = true;
+    t->came = (struct trace_packet){ a->vni, a->endpoint.family, *vip, false };
+    if (!region_takes_from(&t->c->objects.region, vip)) {
+        ip_print(vip, from);
+        snprintf(note, sizeof(note),
+                 "it comes from %s, which is in none of the region's underlay sources",
+                 from);
+        drop(t, a->vni, home, "source_check", note);
+        return over;
+    }
+    return (struct next){ a->vni, home, true };
+}
+
 /* A derived peer leads to that tenant's steering group. */
 static struct next to_peer(struct trace *t, struct trace_hop *hop, struct group *g)
 {
@@ -139,11 +182,10 @@ static struct next to_peer(struct trace *t, struct trace_hop *hop, struct group 
     struct homes homes = homes_of_vni(t->c, a->vni);
     struct group *home = a->scope == SCOPE_PEER ? g : homes_steering(&homes);
     char prefix[PREFIX_TEXT_MAX];
-    struct next next;
 
     prefix_print(&hop->entry.route.dst, prefix);
     if (!home) { /* groups follow what was committed (jobs.c) */
-        drop(t, a->vni, g, "no_tenant",
+        drop(t, a->vni, NULL, "no_tenant",
              "the tenant was deleted just now, and this route is about to go");
         return over;
     }
@@ -151,16 +193,11 @@ static struct next to_peer(struct trace *t, struct trace_hop *hop, struct group 
         snprintf(hop->note, sizeof(hop->note),
                  "%s is peered with vni %u, whose home is cluster %s: sent to its VIP",
                  prefix, a->vni, home->name);
-        if (is_other_family(t, hop->vni, g, &a->endpoint, "VIP", &next)) {
-            return next;
-        }
-        t->arrived = a->vni;
-        t->underlay = a->endpoint.family;
-    } else {
-        snprintf(hop->note, sizeof(hop->note),
-                 "%s is peered with vni %u: looked up there", prefix, a->vni);
+        return to_home(t, hop, g, home);
     }
-    return (struct next){ a->vni, home, a->scope == SCOPE_DERIVED };
+    snprintf(hop->note, sizeof(hop->note), "%s is peered with vni %u: looked up there",
+             prefix, a->vni);
+    return (struct next){ a->vni, home, false };
 }
 
 static struct next to_service(struct trace *t, uint32_t vni, struct group *g,
@@ -245,7 +282,9 @@ static uint8_t family_of_vip(const struct core *c, const struct group *g)
 uint32_t core_trace(const struct core *c, uint32_t vni, const struct ip *dst,
                     uint8_t underlay, struct trace_hop ret[TRACE_HOPS_MAX])
 {
-    struct trace t = { .c = c, .hops = ret, .dst = dst, .arrived = vni };
+    struct trace t = {
+        .c = c, .hops = ret, .dst = dst, .came = { vni, underlay, { 0 }, false }
+    };
     struct rows *tenant =
         vni >= VNI_MIN && vni <= VNI_MAX ? committed_rows(c, vni, TABLE_TENANT) : NULL;
     struct homes homes = homes_of_tenant(c, tenant);
@@ -259,14 +298,14 @@ uint32_t core_trace(const struct core *c, uint32_t vni, const struct ip *dst,
         drop(&t, vni, NULL, "unknown_vni", "no tenant has this vni");
         return t.count;
     }
+    t.came.underlay = underlay != IP_NONE ? underlay : family_of_vip(c, g);
     hop = hop_add(&t, TRACE_TENANT, vni, g);
     entry_unpack(TABLE_TENANT, vni, &row, &hop->entry, &err);
-    t.underlay = underlay != IP_NONE ? underlay : family_of_vip(c, g);
     snprintf(hop->note, sizeof(hop->note),
              "tenant '%s', home cluster %s%s, over IPv%c of the underlay",
              hop->entry.tenant.name, g->name,
              c->objects.region.steering == STEERING_LB ? " behind load balancers" : "",
-             t.underlay == IP_V4 ? '4' : '6');
+             t.came.underlay == IP_V4 ? '4' : '6');
     if (!lookup_is_routable(dst)) {
         drop(&t, vni, g, "inner_not_unicast", "the destination is no unicast address");
         return t.count;

@@ -103,6 +103,12 @@ void watch_audit(struct core *c, const struct audit_record *r)
     c->watch_ms = c->now_ms;
 }
 
+void watch_trace(struct core *c, const char *node, const char *what)
+{
+    health_trace(c->health, now_s(c), node, what);
+    c->watch_ms = c->now_ms;
+}
+
 void watch_contradiction(struct core *c, const char *cluster, const char *node,
                          const char *other)
 {

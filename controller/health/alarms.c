@@ -21,6 +21,7 @@ static const struct {
     [ALARM_NODES_DIFFER] = { "nodes_differ", false, 0 },
     [ALARM_STORM] = { "alarm_storm", false, 0 },
     [ALARM_STEERING] = { "steering_unacknowledged", false, 0 },
+    [ALARM_TRACE] = { "trace_differs", false, 0 },
 };
 
 const char *alarm_kind_name(unsigned kind)

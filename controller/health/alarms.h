@@ -46,6 +46,7 @@ enum alarm_kind {
     ALARM_NODES_DIFFER, /* two nodes of a cluster hold different tables */
     ALARM_STORM,        /* alarms wait to be told */
     ALARM_STEERING,     /* a consumer of steering is awaited for long */
+    ALARM_TRACE,        /* a node makes other packets of some than it should */
     ALARM_KINDS
 };
 const char *alarm_kind_name(unsigned kind); /* "node_silent" */

@@ -341,6 +341,20 @@ void health_audit_clean(struct health *h, uint64_t now_s, const char *node)
     alarms_clear(h->alarms, now_s, ALARM_AUDIT, subject);
 }
 
+void health_trace(struct health *h, uint64_t now_s, const char *node, const char *what)
+{
+    char subject[SUBJECT_MAX + 1];
+
+    snprintf(subject, sizeof(subject), "node/%s", node);
+    if (!what) {
+        alarms_clear(h->alarms, now_s, ALARM_TRACE, subject);
+        return;
+    }
+    raise(h, now_s,
+          (struct alarm_report){ ALARM_TRACE, ALARM_CRITICAL, subject, 0, 0, NULL },
+          "live trace at node %s: %s", node, what);
+}
+
 void health_contradiction(struct health *h, uint64_t now_s, const char *cluster,
                           const char *node, const char *other)
 {

@@ -68,6 +68,8 @@ void health_audit(struct health *h, uint64_t now_s, const char *node, uint64_t t
                   bool is_repaired);
 /* … or none. */
 void health_audit_clean(struct health *h, uint64_t now_s, const char *node);
+/* What a live trace found wrong at a node; null: nothing is, any more. */
+void health_trace(struct health *h, uint64_t now_s, const char *node, const char *what);
 /* Two nodes of a cluster were observed with different tables; null `other`: no more. */
 void health_contradiction(struct health *h, uint64_t now_s, const char *cluster,
                           const char *node, const char *other);

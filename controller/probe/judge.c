@@ -20,17 +20,17 @@ static bool is_passing(const char *reason)
     return false;
 }
 
-static void print_want(const struct probe_want *w, char *to, size_t size)
+void probe_print_want(const struct probe_want *w, char to[PROBE_TEXT_MAX + 1])
 {
     char dst[IP_TEXT_MAX];
 
     if (w->outcome != PROBE_FORWARDED) {
-        snprintf(to, size, "drop %s", w->reason);
+        snprintf(to, PROBE_TEXT_MAX + 1, "drop %s", w->reason);
     } else if (w->is_fallback) {
-        snprintf(to, size, "fallback");
+        snprintf(to, PROBE_TEXT_MAX + 1, "fallback");
     } else {
         ip_print(&w->packet.outer_dst, dst);
-        snprintf(to, size, "a packet to %s", dst);
+        snprintf(to, PROBE_TEXT_MAX + 1, "a packet to %s", dst);
     }
 }
 
@@ -55,25 +55,48 @@ static void compare_frame(const struct probe_want *w, const struct blob *frame,
     (void)vxlan_packet_differs(&got, &want, to, size);
 }
 
-static void print_found(const struct probe_want *w, const struct probe_result *found,
-                        char *to, size_t size)
+/* "" when it is what must have come of it. */
+static void compare(const struct probe_want *w, const struct probe_result *found,
+                    char to[PROBE_TEXT_MAX + 1])
 {
     to[0] = '\0';
     switch (found->outcome) {
     case PROBE_FORWARDED:
         if (w->outcome == PROBE_FORWARDED) {
-            compare_frame(w, found->frame, to, size);
+            compare_frame(w, found->frame, to, PROBE_TEXT_MAX + 1);
         } else {
-            snprintf(to, size, "a packet");
+            snprintf(to, PROBE_TEXT_MAX + 1, "a packet");
         }
         break;
     case PROBE_DROPPED:
         if (w->outcome != PROBE_DROPPED || strcmp(w->reason, found->reason) != 0) {
-            snprintf(to, size, "drop %s", found->reason);
+            snprintf(to, PROBE_TEXT_MAX + 1, "drop %s", found->reason);
         }
         break;
     default:
-        snprintf(to, size, "kept by the node's control");
+        snprintf(to, PROBE_TEXT_MAX + 1, "kept by the node's control");
+    }
+}
+
+void probe_print_found(const struct probe *p, const struct probe_result *found,
+                       char to[PROBE_TEXT_MAX + 1])
+{
+    struct vxlan_packet got;
+    char dst[IP_TEXT_MAX];
+
+    if (found->rc != RC_OK) {
+        snprintf(to, PROBE_TEXT_MAX + 1, "%s", found->error);
+        return;
+    }
+    compare(&p->want, found, to);
+    if (to[0]) {
+        return;
+    }
+    probe_print_want(&p->want, to);
+    if (p->want.is_fallback && vxlan_packet_parse(found->frame->data, found->frame->len,
+                                                  &got, NULL) == RC_OK) {
+        ip_print(&got.outer_dst, dst);
+        snprintf(to, PROBE_TEXT_MAX + 1, "fallback to %s", dst);
     }
 }
 
@@ -81,8 +104,8 @@ enum probe_verdict probe_judge(const struct probe *p, const struct probe_result 
                                char why[PROBE_WHY_MAX + 1])
 {
     char dst[IP_TEXT_MAX];
-    char want[64];
-    char what[128];
+    char want[PROBE_TEXT_MAX + 1];
+    char what[PROBE_TEXT_MAX + 1];
 
     why[0] = '\0';
     ip_print(&p->sent.dst, dst);
@@ -92,11 +115,11 @@ enum probe_verdict probe_judge(const struct probe *p, const struct probe_result 
         /* A device that takes none will never take one. */
         return found->rc == RC_NOT_FOUND ? PROBE_DIFFERS : PROBE_SAYS_NOTHING;
     }
-    print_found(&p->want, found, what, sizeof(what));
+    compare(&p->want, found, what);
     if (!what[0]) {
         return PROBE_AGREES;
     }
-    print_want(&p->want, want, sizeof(want));
+    probe_print_want(&p->want, want);
     snprintf(why, PROBE_WHY_MAX + 1, "vni %u to %s: expected %s, found %s", p->sent.vni,
              dst, want, what);
     return found->outcome == PROBE_DROPPED && is_passing(found->reason)

@@ -74,3 +74,11 @@ enum probe_verdict {
 /* `why` says which probe, what was expected and what was found; "" if it agrees. */
 enum probe_verdict probe_judge(const struct probe *p, const struct probe_result *found,
                                char why[PROBE_WHY_MAX + 1]);
+
+#define PROBE_TEXT_MAX 127
+
+/* "a packet to 172.16.9.9", "fallback", "drop route_miss". */
+void probe_print_want(const struct probe_want *w, char to[PROBE_TEXT_MAX + 1]);
+/* The same of what came out; what is other than it must be, or why there is nothing. */
+void probe_print_found(const struct probe *p, const struct probe_result *found,
+                       char to[PROBE_TEXT_MAX + 1]);

@@ -1,5 +1,7 @@
 #include "tests/unit/controller/core/rig.h"
 
+#include "controller/core/live.h"
+
 static void on_event(void *ctx, const struct store_event *event)
 {
     struct core_in in = { .kind = CORE_STORE_EVENT, .event = event };
@@ -105,6 +107,7 @@ void rig_free(struct rig *r)
 {
     rig_crash(r, UINT32_MAX);
     memory_db_free(r->db);
+    live_trace_free(r->live);
     free(r);
 }
 
@@ -130,6 +133,10 @@ static void take_effects(struct rig *r)
         case CORE_REPLY:
             ck_assert_uint_lt(r->reply_count, RIG_REPLIES);
             r->replies[r->reply_count++] = e.reply;
+            if (e.reply.live) {
+                live_trace_free(r->live);
+                r->live = e.reply.live;
+            }
             break;
         case CORE_SEND:
             if (r->watch.sent) {

@@ -39,6 +39,7 @@ struct rig {
     bool load_failed;
     struct core_reply replies[RIG_REPLIES]; /* in the order they came */
     uint32_t reply_count;
+    struct live_trace *live; /* of the last reply that had one */
     struct ctl_msg sent[256];
     uint64_t sent_to[256];
     uint32_t sent_count;

@@ -32,10 +32,32 @@ static struct entry only_route(const struct rig *r, const char *cluster, uint32_
     return e;
 }
 
+/* Of those whose packets nodes take: of IPv4, or also of IPv6. */
+static void put_sources(struct rig *r, uint16_t count)
+{
+    struct command cmd = { .kind = COMMAND_PUT_REGION };
+    struct region region = { .name = "r", .underlay_source_count = count };
+
+    ck_assert(!prefix_parse("172.16.0.0/12", 13, &region.underlay_sources[0], NULL));
+    ck_assert(!prefix_parse("2001:db8::/32", 13, &region.underlay_sources[1], NULL));
+    cmd.region = &region;
+    ck_assert(!rig_command(r, &cmd)->err.code);
+}
+
+static void add_vip_v6(struct rig *r, const char *cluster, const char *vip)
+{
+    struct command cmd = { .kind = COMMAND_PUT_CLUSTER, .who = "test" };
+
+    cmd.cluster = *core_cluster_find(r->core, cluster);
+    ck_assert(!ip_parse(vip, strlen(vip), &cmd.cluster.vip_v6, NULL));
+    ck_assert(!rig_command(r, &cmd)->err.code);
+}
+
 static struct rig *region(void)
 {
     struct rig *r = rig_new();
 
+    put_sources(r, 1);
     rig_cluster(r, "c1", "172.16.255.1");
     rig_cluster(r, "c2", "172.16.255.2");
     rig_cluster(r, "c3", "2001:db8::3");
@@ -278,7 +300,16 @@ START_TEST(what_xgw_h_cannot_send_over_the_other_family_falls_back)
     check_trace_over(r, IP_V6, 1, "192.168.0.1",
                      "tenant:1@h1 route:1@h1 fallback:1@h1 route:1@c1 "
                      "forward:5000@c1>172.16.0.9");
-    /* c1 sends to h2's VIP, which is of IPv6; the NC behind that is not. */
+    /* h2's VIP is of IPv6, and c1 has none that it could send from. */
+    check_trace(r, 1, "10.2.0.5",
+                "tenant:1@h1 route:1@h1 fallback:1@h1 route:1@c1 drop:1@c1!no_vip");
+    add_vip_v6(r, "c1", "2001:db8:16:255::1");
+    /* Now the NC behind h2 is not of IPv6; and nodes take packets from those alone who
+     * are known to send some. */
+    check_trace(r, 1, "10.2.0.5",
+                "tenant:1@h1 route:1@h1 fallback:1@h1 route:1@c1 "
+                "drop:2@h2!source_check");
+    put_sources(r, 2);
     check_trace(r, 1, "10.2.0.5",
                 "tenant:1@h1 route:1@h1 fallback:1@h1 route:1@c1 route:2@h2 vm_nc:2@h2 "
                 "fallback:2@h2 route:2@c2 vm_nc:2@c2 forward:2@c2>172.16.1.2");
