@@ -308,6 +308,7 @@ void rest_cancel_operation(struct rest_request *r);
 void rest_proceed_operation(struct rest_request *r);
 void rest_get_status(struct rest_request *r);
 void rest_get_trace(struct rest_request *r);
+void rest_live_trace(struct rest_request *r);
 void rest_get_metrics(struct rest_request *r);
 void rest_get_healthz(struct rest_request *r);
 void rest_get_readyz(struct rest_request *r);

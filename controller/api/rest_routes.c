@@ -13,6 +13,8 @@ const struct rest_route rest_routes[] = {
     { EVHTTP_REQ_GET, "/v1/status", ROLE_VIEWER, true, NULL, rest_get_status },
     { EVHTTP_REQ_GET, "/v1/trace", ROLE_VIEWER, true, "vni dst src underlay",
       rest_get_trace },
+    { EVHTTP_REQ_POST, "/v1/trace", ROLE_OPERATOR, true, "vni dst src underlay",
+      rest_live_trace },
     { EVHTTP_REQ_GET, "/v1/region", ROLE_VIEWER, true, NULL, rest_get_region },
     { EVHTTP_REQ_PUT, "/v1/region", ROLE_ADMIN, true, CHANGE, rest_put_region },
     { EVHTTP_REQ_PATCH, "/v1/region", ROLE_ADMIN, true, CHANGE, rest_patch_region },

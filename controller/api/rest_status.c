@@ -1,4 +1,4 @@
-/* Health, status, trace, metrics, and the API's own description. */
+/* Health, status, metrics, and the API's own description. */
 #include "controller/api/rest_internal.h"
 
 #include "controller/api/openapi_json.h"
@@ -91,97 +91,6 @@ void rest_get_status(struct rest_request *r)
                              (int)sessions_count(r->rest->config.sessions));
 
     rest_reply_json(r, 200, json);
-}
-
-/* ---- trace ---- */
-
-static json_t *hop_json(const struct trace_hop *hop)
-{
-    static const char *const kinds[] = { "tenant",  "route", "vm_nc",
-                                         "forward", "drop",  "fallback" };
-    json_t *json = json_pack("{s:s, s:i, s:s, s:s}", "kind", kinds[hop->kind], "vni",
-                             (int)hop->vni, "cluster", hop->cluster, "note", hop->note);
-
-    if (hop->kind == TRACE_FORWARD) {
-        json_object_set_new(json, "outer_dst", rest_ip_json(&hop->outer_dst));
-    } else if (hop->kind == TRACE_DROP) {
-        json_object_set_new(json, "reason", json_string(hop->reason));
-    } else if (hop->kind != TRACE_FALLBACK) {
-        struct buf text = BUF_INIT;
-
-        entry_print_json(&hop->entry, ENTRY_PUT, &text);
-        json_object_set_new(json, "entry", json_loads(buf_cstr(&text), 0, NULL));
-        buf_fini(&text);
-    }
-    return json;
-}
-
-/* Absent: `*ret` is of no family. */
-static enum rc query_ip(const struct rest_request *r, const char *name, struct ip *ret,
-                        struct err *err)
-{
-    const char *text = rest_query(r, name);
-    struct err why = { 0 };
-
-    *ret = (struct ip){ 0 };
-    if (text && ip_parse(text, strlen(text), ret, &why) != RC_OK) {
-        return err_field(err, RC_INVALID, name, "ip_syntax", "%s: %s", name, why.msg);
-    }
-    return RC_OK;
-}
-
-/* Absent: IP_NONE. */
-static enum rc query_underlay(const struct rest_request *r, uint8_t *ret,
-                              struct err *err)
-{
-    const char *text = rest_query(r, "underlay");
-
-    *ret = IP_NONE;
-    if (text && strcmp(text, "v4") != 0 && strcmp(text, "v6") != 0) {
-        return err_field(err, RC_INVALID, "underlay", "family",
-                         "underlay '%.16s': not v4 or v6", text);
-    }
-    if (text) {
-        *ret = text[1] == '4' ? IP_V4 : IP_V6;
-    }
-    return RC_OK;
-}
-
-void rest_get_trace(struct rest_request *r)
-{
-    struct trace_hop hops[TRACE_HOPS_MAX];
-    struct err err = { 0 };
-    struct ip ip;
-    struct ip src;
-    uint32_t vni = 0;
-    uint8_t underlay;
-    uint32_t count;
-    json_t *list;
-    enum rc rc = rest_query_u32(r, "vni", VNI_MIN, VNI_MAX, &vni, &err);
-
-    if (rc == RC_OK && (vni == 0 || !rest_query(r, "dst"))) {
-        rc = err_field(&err, RC_INVALID, vni == 0 ? "vni" : "dst", "required",
-                       "trace needs vni and dst");
-    }
-    rc = rc == RC_OK ? query_ip(r, "dst", &ip, &err) : rc;
-    rc = rc == RC_OK ? query_ip(r, "src", &src, &err) : rc;
-    rc = rc == RC_OK ? query_underlay(r, &underlay, &err) : rc;
-    if (rc == RC_OK && src.family != IP_NONE && src.family != ip.family) {
-        rc = err_field(&err, RC_INVALID, "src", "family_mismatch",
-                       "src: not of the family of dst");
-    }
-    if (rc != RC_OK) {
-        rest_problem(r, &err);
-        return;
-    }
-    count = core_trace(core_of(r), vni, &ip, underlay, hops);
-    list = json_array();
-    for (uint32_t i = 0; i < count; i++) {
-        json_array_append_new(list, hop_json(&hops[i]));
-    }
-    rest_reply_json(r, 200,
-                    json_pack("{s:I, s:o}", "revision",
-                              (json_int_t)core_revision(core_of(r)), "hops", list));
 }
 
 /* ---- metrics ---- */

@@ -24,6 +24,7 @@ enum cli_exit {
     CLI_UNREACHABLE = 5,
     CLI_DENIED = 6,  /* no valid token, a role too low, or a confirmation missing */
     CLI_REFUSED = 7, /* the input breaks a rule, which the message names */
+    CLI_DIFFERS = 8, /* trace --live: a node does not as its entries say */
 };
 
 enum cli_output { CLI_TABLE, CLI_JSON, CLI_YAML };

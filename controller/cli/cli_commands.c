@@ -60,8 +60,9 @@ static const struct cli_option import_options[] = {
 static const struct cli_option trace_options[] = {
     { "vni", 0, "N", "The packet's VNI." },
     { "dst", 0, "IP", "Its inner destination." },
-    { "src", 0, "IP", "Its inner source; the tables of today do not ask for it." },
+    { "src", 0, "IP", "Its inner source; of the tables only rules ask for it." },
     { "underlay", 0, "v4|v6", "The family that it comes over [the VIP's]." },
+    { "live", 0, NULL, "Send it, as a probe, through each node on the way." },
     { NULL, 0, NULL, NULL },
 };
 
@@ -194,7 +195,8 @@ const struct cli_command cli_commands[] = {
     { "trace", "--vni N --dst IP", "Explain what happens to a packet, entry by entry.",
       0, 0, NULL, trace_options,
       "  xgwctl trace --vni 100 --dst 10.0.0.5\n"
-      "  xgwctl trace --vni 100 --dst 2001:db8::5 -o json\n",
+      "  xgwctl trace --vni 100 --dst 2001:db8::5 -o json\n"
+      "  xgwctl trace --vni 100 --dst 10.0.0.5 --live\n",
       cmd_trace },
     { "status", "", "Show the controller's state and its nodes.", 0, 0, NULL, NULL,
       "  xgwctl status\n"

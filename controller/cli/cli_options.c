@@ -396,6 +396,7 @@ static void print_program_help(struct buf *to)
                  "  5  the controller does not answer\n"
                  "  6  denied: token, role, or --confirm missing\n"
                  "  7  the input breaks a rule, which the message names\n"
+                 "  8  trace --live: a node does not as its entries say\n"
                  "\n`xgwctl COMMAND --help` says more, with examples.\n");
 }
 

@@ -186,6 +186,39 @@ static void print_hop(size_t i, json_t *hop, struct buf *to)
     buf_text(to, "\n");
 }
 
+static void print_node(json_t *node, struct buf *to)
+{
+    const char *expected = json_string_value(json_object_get(node, "expected"));
+    const char *found = json_string_value(json_object_get(node, "found"));
+
+    buf_text(to, "     node ");
+    cli_cell(json_object_get(node, "node"), to);
+    buf_text(to, "  ");
+    cli_cell(json_object_get(node, "verdict"), to);
+    if (expected && found && strcmp(expected, found) != 0) {
+        buf_text(to, "  expected ");
+        cli_cell(json_object_get(node, "expected"), to);
+        buf_text(to, ", found ");
+    } else {
+        buf_text(to, "  ");
+    }
+    cli_cell(json_object_get(node, "found"), to);
+    buf_text(to, "\n");
+}
+
+static void print_verdict(json_t *trace, struct buf *to)
+{
+    static const char *const verdicts[] = { "agrees", "differs", "says_nothing" };
+    static const char *const words[] = { "agree", "differ", "can say nothing now" };
+
+    buf_text(to, "nodes:");
+    for (unsigned i = 0; i < 3; i++) {
+        buf_printf(to, "%s %lld %s", i ? "," : "",
+                   json_integer_value(json_object_get(trace, verdicts[i])), words[i]);
+    }
+    buf_text(to, "; ");
+}
+
 static void print_trace(json_t *trace)
 {
     struct buf text = BUF_INIT;
@@ -194,7 +227,17 @@ static void print_trace(json_t *trace)
 
     json_array_foreach(json_object_get(trace, "hops"), i, hop)
     {
+        json_t *node;
+        size_t n;
+
         print_hop(i, hop, &text);
+        json_array_foreach(json_object_get(hop, "nodes"), n, node)
+        {
+            print_node(node, &text);
+        }
+    }
+    if (json_object_get(trace, "verdict")) {
+        print_verdict(trace, &text);
     }
     buf_text(&text, "at revision ");
     cli_cell(json_object_get(trace, "revision"), &text);
@@ -202,43 +245,50 @@ static void print_trace(json_t *trace)
     cli_print_buf(&text);
 }
 
+static void add_query(const struct cli *cli, const char *name, struct buf *path)
+{
+    const char *value = cli_option(cli, name);
+
+    if (value) {
+        cli_http_query(path, name, value);
+    }
+}
+
 enum cli_exit cmd_trace(struct cli *cli)
 {
-    const char *vni = cli_option(cli, "vni");
-    const char *dst = cli_option(cli, "dst");
     const char *src = cli_option(cli, "src");
-    const char *underlay = cli_option(cli, "underlay");
+    const char *method = cli_option(cli, "live") ? "POST" : "GET";
+    const char *verdict;
     struct buf path = BUF_INIT;
     struct cli_answer a = { 0 };
     struct err err = { 0 };
+    enum cli_exit code;
     struct ip ip;
-    enum rc rc = RC_OK;
+    enum rc rc;
 
-    if (!vni || !dst) {
+    if (!cli_option(cli, "vni") || !cli_option(cli, "dst")) {
         return cli_usage(cli, "--vni and --dst are needed");
     }
     if (src && ip_parse(src, strlen(src), &ip, &err) != RC_OK) {
         return cli_usage(cli, "src: %s", err.msg);
     }
     buf_text(&path, "/v1/trace");
-    cli_http_query(&path, "vni", vni);
-    cli_http_query(&path, "dst", dst);
-    if (src) {
-        cli_http_query(&path, "src", src);
-    }
-    if (underlay) {
-        cli_http_query(&path, "underlay", underlay);
-    }
-    rc = cli_http_call(cli->http, "GET", buf_cstr(&path), NULL, &a, &err);
+    add_query(cli, "vni", &path);
+    add_query(cli, "dst", &path);
+    add_query(cli, "src", &path);
+    add_query(cli, "underlay", &path);
+    rc = cli_http_call(cli->http, method, buf_cstr(&path), NULL, &a, &err);
     buf_fini(&path);
     if (rc != RC_OK) {
         return cli_fail(&err);
     }
+    verdict = json_string_value(json_object_get(a.json, "verdict"));
+    code = verdict && strcmp(verdict, "differs") == 0 ? CLI_DIFFERS : CLI_OK;
     if (cli->settings.output == CLI_TABLE) {
         print_trace(a.json);
     } else {
         cli_print_json(a.json, (enum cli_output)cli->settings.output);
     }
     json_decref(a.json);
-    return CLI_OK;
+    return code;
 }

@@ -46,7 +46,7 @@ class Moves(unittest.TestCase):
                                   "vip_v4": "172.31.255.2"})
         self.put("/clusters/h1", {"kind": "xgw-h", "active_side": "a", "backing": "x2",
                                   "vip_v4": "172.31.255.3"})
-        self.nodes = {}
+        self.nodes, self.agents = {}, {}
 
     def put(self, path, body):
         answer = self.controller.request("PUT", "/v1" + path, body,
@@ -90,7 +90,7 @@ class Moves(unittest.TestCase):
         self.addCleanup(agent.wait)
         self.addCleanup(agent.kill)
         self.addCleanup(log.close)
-        self.nodes[name] = gateway
+        self.nodes[name], self.agents[name] = gateway, agent
         gw.wait_until(lambda: self.is_in_sync(name), f"{name} is in sync", 60)
 
     def is_in_sync(self, name):
