@@ -302,6 +302,20 @@ void rest_list_audits(struct rest_request *r);
 void rest_get_audit(struct rest_request *r);
 /* What was last observed of the node, beside what it is to hold. */
 void rest_add_observed(const struct rest_request *r, json_t *status, const char *node);
+void rest_build_cluster(struct rest_request *r);
+void rest_drain_cluster(struct rest_request *r);
+void rest_retire_cluster(struct rest_request *r);
+json_t *rest_operation_json(const struct core *core, const struct operation *o);
+/* Submits a command that begins or changes an operation. */
+void rest_begin_operation(struct rest_request *r, struct command *command,
+                          void (*on_reply)(void *arg, const struct core_reply *reply));
+/* 202 with the operation, 200 after a dry run, or the problem; null `o`: it is gone. */
+void rest_answer_operation(struct rest_request *r, const struct core_reply *reply,
+                           const struct operation *o);
+/* Milliseconds of the body, at most `most`; `*ret` stays where there are none. */
+enum rc rest_read_ms(json_t *body, const char *key, uint32_t most, uint32_t *ret,
+                     struct err *err);
+enum rc rest_read_drain_ms(json_t *body, uint32_t *ret, struct err *err);
 void rest_list_operations(struct rest_request *r);
 void rest_get_operation(struct rest_request *r);
 void rest_cancel_operation(struct rest_request *r);

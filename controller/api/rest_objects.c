@@ -84,9 +84,14 @@ static void put_region(struct rest_request *r, struct command *command, json_t *
 /* Takes `json`. */
 static void put_cluster(struct rest_request *r, struct command *command, json_t *json)
 {
+    const struct cluster *old = core_cluster_find(core_of(r), r->params[0]);
+    bool keeps_state = old && !json_object_get(json, "state");
     struct err err = { 0 };
     enum rc rc = rest_cluster_parse(json, r->params[0], &command->cluster, &err);
 
+    if (keeps_state) {
+        command->cluster.state = old->state; /* operations say what it is */
+    }
     json_decref(json);
     command->kind = COMMAND_PUT_CLUSTER;
     rest_put_parsed(r, command, rc, &err);
@@ -160,6 +165,10 @@ static json_t *cluster_json(const struct rest_request *r, const struct cluster *
                         json_boolean(health_is_on_sale(core_health(core), c->name)));
     rest_add_levels(r, status, "cluster", c->name);
     json_object_set_new(status, "placement", rest_cluster_use(core, c->name));
+    if (core_cluster_work(core, c->name)) {
+        json_object_set_new(status, "operation",
+                            json_string(core_cluster_work(core, c->name)->id));
+    }
     json_object_set_new(json, "status", status);
     add_revision(r, json, "cluster", c->name);
     return json;

@@ -42,33 +42,99 @@ static json_t *awaits_json(const struct core *core, const struct operation *o)
     return names;
 }
 
-static json_t *operation_json(const struct core *core, const struct operation *o)
+static void add_move(const struct core *core, const struct operation *o, json_t *json)
 {
-    const char *waits = core_operation_waits(core, o->id);
-    json_t *json = json_pack(
-        "{s:s, s:s, s:s, s:s, s:i, s:i, s:b, s:s, s:o, s:o, s:i, s:o, s:o, s:I}", "id",
-        o->id, "kind", operation_kind_name(o->kind), "state",
-        operation_state_name(o->state), "step", operation_step_name(o), "step_number",
-        (int)o->step, "step_count", (int)operation_step_count(o), "cancelled",
-        (int)o->is_cancelled, "who", o->who, "created", rest_time_json(o->created_ms),
-        "changed", rest_time_json(o->changed_ms), "vni", (int)o->move.vni, "from",
-        home_json(&o->move.from), "to", home_json(&o->move.to), "drain_ms",
-        (json_int_t)o->move.drain_ms);
+    char parent[OPERATION_ID_MAX + 1];
 
-    if (json && o->text[0]) {
-        json_object_set_new(json, "reason", json_string(o->text));
+    json_object_set_new(json, "vni", json_integer(o->move.vni));
+    json_object_set_new(json, "from", home_json(&o->move.from));
+    json_object_set_new(json, "to", home_json(&o->move.to));
+    json_object_set_new(json, "drain_ms", json_integer(o->move.drain_ms));
+    if (o->parent) {
+        operation_name(o->parent, parent);
+        json_object_set_new(json, "parent", json_string(parent));
     }
-    if (json && o->state == OPERATION_RUNNING && waits[0]) {
-        json_object_set_new(json, "waits_for", json_string(waits));
-    }
-    if (json && o->state == OPERATION_RUNNING) {
+    if (o->state == OPERATION_RUNNING) {
         json_object_set_new(json, "awaits_consumers", awaits_json(core, o));
     }
-    if (json && o->move.waived_by[0]) {
+    if (o->move.waived_by[0]) {
         json_object_set_new(json, "without_consumers",
                             json_pack("{s:o, s:o}", "who",
                                       rest_text_json(o->move.waived_by), "reason",
                                       rest_text_json(o->move.waived_why)));
+    }
+}
+
+static void add_build(const struct core *core, const struct operation *o, json_t *json)
+{
+    const struct build *b = &o->build;
+    struct core_work_status s;
+    json_t *vnis = json_array();
+
+    for (uint32_t i = 0; i < b->vni_count; i++) {
+        json_array_append_new(vnis, json_integer(build_vni(b, i)));
+    }
+    json_object_set_new(json, "tenants", vnis);
+    json_object_set_new(json, "hold_ms", json_integer(b->hold_ms));
+    json_object_set_new(json, "drain_ms", json_integer(b->drain_ms));
+    if (b->cut[0]) {
+        json_object_set_new(json, "admitted",
+                            json_pack("{s:i, s:i}", "percent",
+                                      (int)build_stage_percent(b->stage), "tenants",
+                                      (int)b->cut[b->stage]));
+    }
+    if (core_operation_work(core, o->id, &s)) {
+        json_object_set_new(json, "progress",
+                            json_pack("{s:i, s:i, s:i, s:i}", "tenants", (int)s.named,
+                                      "there", (int)s.there, "held", (int)s.held,
+                                      "moving", (int)s.moving));
+    }
+}
+
+static void add_drain(const struct core *core, const struct operation *o, json_t *json)
+{
+    struct core_work_status s;
+
+    json_object_set_new(json, "drain_ms", json_integer(o->drain.drain_ms));
+    if (o->drain.to[0]) {
+        json_object_set_new(json, "drain_to", json_string(o->drain.to));
+    }
+    if (core_operation_work(core, o->id, &s)) {
+        json_object_set_new(json, "progress",
+                            json_pack("{s:i, s:i, s:i}", "there", (int)s.there,
+                                      "moving", (int)s.moving, "stuck", (int)s.stuck));
+    }
+}
+
+json_t *rest_operation_json(const struct core *core, const struct operation *o)
+{
+    const char *waits = core_operation_waits(core, o->id);
+    json_t *json = json_pack(
+        "{s:s, s:s, s:s, s:s, s:i, s:i, s:b, s:s, s:o, s:o}", "id", o->id, "kind",
+        operation_kind_name(o->kind), "state", operation_state_name(o->state), "step",
+        operation_step_name(o), "step_number", (int)o->step, "step_count",
+        (int)operation_step_count(o), "cancelled", (int)o->is_cancelled, "who", o->who,
+        "created", rest_time_json(o->created_ms), "changed",
+        rest_time_json(o->changed_ms));
+
+    if (!json) {
+        return NULL;
+    }
+    if (o->text[0]) {
+        json_object_set_new(json, "reason", json_string(o->text));
+    }
+    if (o->state == OPERATION_RUNNING && waits[0]) {
+        json_object_set_new(json, "waits_for", json_string(waits));
+    }
+    if (operation_cluster(o)[0]) {
+        json_object_set_new(json, "cluster", json_string(operation_cluster(o)));
+    }
+    if (o->kind == OPERATION_MOVE) {
+        add_move(core, o, json);
+    } else if (o->kind == OPERATION_BUILD) {
+        add_build(core, o, json);
+    } else if (o->kind == OPERATION_DRAIN) {
+        add_drain(core, o, json);
     }
     return json;
 }
@@ -82,13 +148,13 @@ static const struct operation *last_of(const struct core *core, uint32_t vni)
     const struct operation *o;
 
     for (uint32_t i = 0; (o = core_operation_at(core, i)) != NULL; i++) {
-        last = o->move.vni == vni ? o : last;
+        last = o->kind == OPERATION_MOVE && o->move.vni == vni ? o : last;
     }
     return last;
 }
 
-static void answer(struct rest_request *r, const struct core_reply *reply,
-                   const struct operation *o)
+void rest_answer_operation(struct rest_request *r, const struct core_reply *reply,
+                           const struct operation *o)
 {
     if (reply->err.code != RC_OK) {
         rest_problem(r, &reply->err);
@@ -98,7 +164,7 @@ static void answer(struct rest_request *r, const struct core_reply *reply,
         rest_refuse(r, 404, "not_found", "unknown_operation",
                     "the operation is over and forgotten");
     } else {
-        rest_reply_json(r, 202, operation_json(core_of(r), o));
+        rest_reply_json(r, 202, rest_operation_json(core_of(r), o));
     }
 }
 
@@ -111,11 +177,11 @@ static void on_begun(void *arg, const struct core_reply *reply)
     if (!o && reply->repeated && rest_path_vni(r, &vni)) {
         o = last_of(core_of(r), vni);
     }
-    answer(r, reply, o);
+    rest_answer_operation(r, reply, o);
 }
 
-static void begin(struct rest_request *r, struct command *command,
-                  void (*on_reply)(void *arg, const struct core_reply *reply))
+void rest_begin_operation(struct rest_request *r, struct command *command,
+                          void (*on_reply)(void *arg, const struct core_reply *reply))
 {
     struct err err = { 0 };
 
@@ -126,10 +192,29 @@ static void begin(struct rest_request *r, struct command *command,
     }
 }
 
+enum rc rest_read_ms(json_t *body, const char *key, uint32_t most, uint32_t *ret,
+                     struct err *err)
+{
+    json_t *ms = json_object_get(body, key);
+
+    if (ms && (!json_is_integer(ms) || json_integer_value(ms) < 0 ||
+               json_integer_value(ms) > most)) {
+        return err_field(err, RC_RANGE, key, "range", "%s: 0 to %u milliseconds", key,
+                         most);
+    }
+    *ret = ms ? (uint32_t)json_integer_value(ms) : *ret;
+    return RC_OK;
+}
+
+enum rc rest_read_drain_ms(json_t *body, uint32_t *ret, struct err *err)
+{
+    *ret = MOVE_DRAIN_MS_DEFAULT;
+    return rest_read_ms(body, "drain_ms", MOVE_DRAIN_MS_MAX, ret, err);
+}
+
 static enum rc read_move(json_t *body, struct command *command, struct err *err)
 {
     const char *to = json_string_value(json_object_get(body, "cluster"));
-    json_t *drain = json_object_get(body, "drain_ms");
     json_t *ignore = json_object_get(body, "ignore_steering");
     const char *key;
     json_t *value;
@@ -146,14 +231,8 @@ static enum rc read_move(json_t *body, struct command *command, struct err *err)
         return err_field(err, RC_INVALID, "cluster", "required",
                          "cluster: the name of the cluster to move to");
     }
-    command->move.drain_ms = MOVE_DRAIN_MS_DEFAULT;
-    if (drain && (!json_is_integer(drain) || json_integer_value(drain) < 0 ||
-                  json_integer_value(drain) > MOVE_DRAIN_MS_MAX)) {
-        return err_field(err, RC_RANGE, "drain_ms", "range",
-                         "drain_ms: 0 to %d milliseconds", MOVE_DRAIN_MS_MAX);
-    }
-    if (drain) {
-        command->move.drain_ms = (uint32_t)json_integer_value(drain);
+    if (rest_read_drain_ms(body, &command->move.drain_ms, err)) {
+        return err->code;
     }
     if (ignore && !json_is_boolean(ignore)) {
         return err_field(err, RC_INVALID, "ignore_steering", "boolean",
@@ -183,7 +262,7 @@ void rest_move_tenant(struct rest_request *r)
         rest_problem(r, &err);
         return;
     }
-    begin(r, &command, on_begun);
+    rest_begin_operation(r, &command, on_begun);
 }
 
 /* ---- looking ---- */
@@ -205,7 +284,7 @@ void rest_list_operations(struct rest_request *r)
     }
     for (; o && json_array_size(items) < page.size;
          o = core_operation_at(core_of(r), ++i)) {
-        json_array_append_new(items, operation_json(core_of(r), o));
+        json_array_append_new(items, rest_operation_json(core_of(r), o));
     }
     rest_send_page(r, items, o ? o->id : NULL);
 }
@@ -215,7 +294,7 @@ void rest_get_operation(struct rest_request *r)
     const struct operation *o = core_operation_find(core_of(r), r->params[0]);
 
     if (o) {
-        rest_reply_json(r, 200, operation_json(core_of(r), o));
+        rest_reply_json(r, 200, rest_operation_json(core_of(r), o));
     } else {
         rest_refuse(r, 404, "not_found", "unknown_operation", "no such operation");
     }
@@ -227,7 +306,7 @@ static void on_changed(void *arg, const struct core_reply *reply)
 {
     struct rest_request *r = arg;
 
-    answer(r, reply, core_operation_find(core_of(r), r->params[0]));
+    rest_answer_operation(r, reply, core_operation_find(core_of(r), r->params[0]));
 }
 
 void rest_cancel_operation(struct rest_request *r)
@@ -244,7 +323,7 @@ void rest_cancel_operation(struct rest_request *r)
         return;
     }
     memcpy(command.name, r->params[0], strlen(r->params[0]));
-    begin(r, &command, on_changed);
+    rest_begin_operation(r, &command, on_changed);
 }
 
 /* ---- going on without those who do not answer ---- */
@@ -298,5 +377,5 @@ void rest_proceed_operation(struct rest_request *r)
         return;
     }
     memcpy(command.proceed.id, r->params[0], strlen(r->params[0]));
-    begin(r, &command, on_changed);
+    rest_begin_operation(r, &command, on_changed);
 }

@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include "controller/cli/cli.h"
 #include "controller/cli/cli_kind.h"
 #include "controller/cli/cli_yaml.h"
 
@@ -33,3 +34,12 @@ struct apply_plan {
 enum rc apply_plan_make(const char *name, const struct cli_yaml *yaml,
                         struct apply_plan *ret, struct err *err);
 void apply_plan_fini(struct apply_plan *p);
+
+/* ---- cmd_apply.c ---- */
+
+/* A file's YAML; "-" is stdin, `name` what errors call it.  Gives `*ret`. */
+enum rc cli_read_yaml(const char *path, const char *name, struct cli_yaml *ret,
+                      struct err *err);
+/* Puts one object after the other and tells of each; with --dry-run only checks. */
+enum cli_exit cli_apply_plan(const struct cli *cli, const char *name,
+                             const struct apply_plan *plan);

@@ -81,6 +81,27 @@ static const struct cli_option move_options[] = {
     { NULL, 0, NULL, NULL },
 };
 
+static const struct cli_option build_options[] = {
+    { "file", 'f', "FILE", "The cluster, its nodes and its tenants; - is stdin." },
+    { "no-wait", 0, NULL, "Begin it, and do not wait for its end." },
+    { "dry-run", 0, NULL, "Check it, and begin nothing." },
+    { NULL, 0, NULL, NULL },
+};
+
+static const struct cli_option drain_options[] = {
+    { "to", 0, "CLUSTER", "Of the same kind [each tenant where there is room]." },
+    { "drain-ms", 0, "N", "Keep each source so long after the steering [5000]." },
+    { "no-wait", 0, NULL, "Begin it, and do not wait for its end." },
+    { "dry-run", 0, NULL, "Check it, and move nothing." },
+    { NULL, 0, NULL, NULL },
+};
+
+static const struct cli_option retire_options[] = {
+    { "no-wait", 0, NULL, "Begin it, and do not wait for its end." },
+    { "dry-run", 0, NULL, "Check it, and begin nothing." },
+    { NULL, 0, NULL, NULL },
+};
+
 static const struct cli_option policy_suggest_options[] = {
     { "seconds", 0, "N", "Look at the traffic for so long [5]; 0: do not." },
     { NULL, 0, NULL, NULL },
@@ -262,6 +283,24 @@ const struct cli_command cli_commands[] = {
       "  xgwctl tenant move 100 --to x86-2 --drain-ms 30000 --no-wait\n"
       "  xgwctl get operations\n",
       cmd_tenant_move },
+    { "cluster build", "-f FILE",
+      "Prove a new cluster right step by step, and let tenants in by stages.", 0, 0,
+      NULL, build_options,
+      "  xgwctl cluster build -f cluster.yaml\n"
+      "with cluster.yaml:\n"
+      "  clusters: [{name: x86-3, vip_v4: 172.16.255.3}]\n"
+      "  nodes:    [{name: gw3, cluster: x86-3, vtep_v4: 172.16.0.13, uplinks: […]}]\n"
+      "  build:    {cluster: x86-3, tenants: [100, 101], hold_ms: 60000}\n"
+      "  xgwctl operation cancel op-0000000017   takes it back\n",
+      cmd_cluster_build },
+    { "cluster drain", "NAME", "Move all tenants of a cluster elsewhere.", 1, 1, NULL,
+      drain_options,
+      "  xgwctl cluster drain h-1\n"
+      "  xgwctl cluster drain x86-1 --to x86-2 --no-wait\n",
+      cmd_cluster_drain },
+    { "cluster retire", "NAME", "Take an empty cluster out of service.", 1, 1, NULL,
+      retire_options, "  xgwctl cluster drain h-1 && xgwctl cluster retire h-1\n",
+      cmd_cluster_retire },
     { "audit", "[--cluster NAME] [--node NAME] [--vni VNI]",
       "Read nodes back; name what differs from what they should hold, and repair it.",
       0, 0, NULL, audit_options,

@@ -183,12 +183,11 @@ static const struct cli_column meter_columns[] = {
 };
 
 static const struct cli_column operation_columns[] = {
-    { "ID", "id" },         { "KIND", "kind" },
-    { "VNI", "vni" },       { "FROM", "from.cluster" },
-    { "H", "from.h_home" }, { "TO", "to.cluster" },
-    { "H", "to.h_home" },   { "STATE", "state" },
-    { "STEP", "step" },     { "WAITS FOR", "waits_for" },
-    { "REASON", "reason" }, { NULL, NULL },
+    { "ID", "id" },         { "KIND", "kind" },           { "CLUSTER", "cluster" },
+    { "VNI", "vni" },       { "FROM", "from.cluster" },   { "H", "from.h_home" },
+    { "TO", "to.cluster" }, { "H", "to.h_home" },         { "STATE", "state" },
+    { "STEP", "step" },     { "WAITS FOR", "waits_for" }, { "REASON", "reason" },
+    { NULL, NULL },
 };
 
 static const struct cli_column audit_columns[] = {

@@ -182,8 +182,8 @@ static enum cli_exit apply_all(struct apply *a, const struct apply_plan *plan)
                : CLI_OK;
 }
 
-static enum cli_exit apply_plan_run(const struct cli *cli, const char *name,
-                                    const struct apply_plan *plan)
+enum cli_exit cli_apply_plan(const struct cli *cli, const char *name,
+                             const struct apply_plan *plan)
 {
     struct apply a = { .cli = cli,
                        .name = name,
@@ -197,11 +197,21 @@ static enum cli_exit apply_plan_run(const struct cli *cli, const char *name,
     return code;
 }
 
+enum rc cli_read_yaml(const char *path, const char *name, struct cli_yaml *ret,
+                      struct err *err)
+{
+    struct buf text = BUF_INIT;
+    enum rc rc = read_file(path, &text, err);
+
+    rc = rc ? rc : cli_yaml_read(name, (const char *)text.data, text.len, ret, err);
+    buf_fini(&text);
+    return rc;
+}
+
 enum cli_exit cmd_apply(struct cli *cli)
 {
     const char *path = cli_option(cli, "file");
     const char *name = path && strcmp(path, "-") == 0 ? "(stdin)" : path;
-    struct buf text = BUF_INIT;
     struct cli_yaml yaml = { 0 };
     struct apply_plan plan = { 0 };
     struct err err = { 0 };
@@ -210,15 +220,13 @@ enum cli_exit cmd_apply(struct cli *cli)
     if (!path) {
         return cli_usage(cli, "-f FILE is needed");
     }
-    if (read_file(path, &text, &err) == RC_OK &&
-        cli_yaml_read(name, (const char *)text.data, text.len, &yaml, &err) == RC_OK &&
+    if (cli_read_yaml(path, name, &yaml, &err) == RC_OK &&
         apply_plan_make(name, &yaml, &plan, &err) == RC_OK) {
-        code = apply_plan_run(cli, name, &plan);
+        code = cli_apply_plan(cli, name, &plan);
     } else {
         code = cli_fail(&err);
     }
     apply_plan_fini(&plan);
     cli_yaml_fini(&yaml);
-    buf_fini(&text);
     return code;
 }

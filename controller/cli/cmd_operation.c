@@ -9,6 +9,7 @@
 
 #include "controller/cli/cli_http.h"
 #include "controller/cli/cli_number.h"
+#include "controller/cli/cli_operation.h"
 #include "controller/cli/cli_print.h"
 #include "proto/rpc/program.h"
 
@@ -33,11 +34,11 @@ static void print_progress(const json_t *o, bool is_terminal)
     fflush(stderr);
 }
 
-/* Looks until it is over; a step is told once.  Takes `o` and gives the last look. */
-static enum rc follow(const struct cli *cli, json_t **o, struct err *err)
+enum rc cli_follow_operation(const struct cli *cli, uint64_t wait_ms, json_t **o,
+                             struct err *err)
 {
     const struct timespec pause = { .tv_nsec = LOOK_MS * 1000000L };
-    uint64_t deadline_ms = program_now_ms() + cli->settings.wait_ms;
+    uint64_t deadline_ms = wait_ms ? program_now_ms() + wait_ms : UINT64_MAX;
     bool is_terminal = isatty(STDERR_FILENO);
     char told[160] = "";
 
@@ -76,12 +77,16 @@ static enum rc follow(const struct cli *cli, json_t **o, struct err *err)
     return RC_OK;
 }
 
-static enum cli_exit print_end(const struct cli *cli, const json_t *o)
+enum cli_exit cli_print_operation_end(const struct cli *cli, const json_t *o)
 {
     const char *state = text_of(o, "state");
 
     if (cli->settings.output != CLI_TABLE) {
         cli_print_json((json_t *)o, (enum cli_output)cli->settings.output);
+    } else if (text_of(o, "cluster")[0]) {
+        printf("%s: %s of cluster %s: %s%s%s\n", text_of(o, "id"), text_of(o, "kind"),
+               text_of(o, "cluster"), state, text_of(o, "reason")[0] ? ": " : "",
+               text_of(o, "reason"));
     } else {
         printf("%s: vni %lld: %s%s%s\n", text_of(o, "id"),
                (long long)json_integer_value(json_object_get(o, "vni")), state,
@@ -143,9 +148,9 @@ enum cli_exit cmd_tenant_move(struct cli *cli)
         return CLI_OK;
     }
     if (rc == RC_OK && !cli_option(cli, "no-wait")) {
-        rc = follow(cli, &a.json, &err);
+        rc = cli_follow_operation(cli, cli->settings.wait_ms, &a.json, &err);
     }
-    code = rc == RC_OK ? print_end(cli, a.json) : cli_fail(&err);
+    code = rc == RC_OK ? cli_print_operation_end(cli, a.json) : cli_fail(&err);
     json_decref(a.json);
     return code;
 }
@@ -163,7 +168,7 @@ enum cli_exit cmd_operation_cancel(struct cli *cli)
     rc = cli_http_call(cli->http, "POST", buf_cstr(&path), NULL, &a, &err);
     buf_fini(&path);
     if (rc == RC_OK) {
-        rc = follow(cli, &a.json, &err);
+        rc = cli_follow_operation(cli, cli->settings.wait_ms, &a.json, &err);
     }
     if (rc != RC_OK) {
         json_decref(a.json);

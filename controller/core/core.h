@@ -371,6 +371,8 @@ void core_set_history(struct core *c, struct history *history);
 /* Operations in the order of their making; null behind the last. */
 const struct operation *core_operation_at(const struct core *c, uint32_t index);
 const struct operation *core_operation_find(const struct core *c, const char *id);
+/* The running build, drain or retire of a cluster; null: none. */
+const struct operation *core_cluster_work(const struct core *c, const char *cluster);
 /* What a running operation waits for: one sentence, "" when that is not known yet. */
 const char *core_operation_waits(const struct core *c, const char *id);
 /* The named tenants of a running build, those that a running drain has to move: as they

@@ -294,3 +294,8 @@ bool core_operation_work(const struct core *c, const char *id,
     return o && o->state == OPERATION_RUNNING && r && r->brood &&
            brood_status(r->brood, o->kind, ret);
 }
+
+const struct operation *core_cluster_work(const struct core *c, const char *cluster)
+{
+    return objects_work(&c->objects, cluster);
+}

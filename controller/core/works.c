@@ -67,7 +67,7 @@ static enum rc check_vnis(const struct core *c, const struct build *b, struct er
         if (!slot) {
             rc = err_set(err, RC_NO_MEMORY, "out of memory");
         } else if (slot->a) {
-            rc = err_field(err, RC_INVALID, "tenants", "duplicate",
+            rc = err_field(err, RC_INVALID, "tenants", "duplicate_key",
                            "vni %u is named twice", vni);
         } else if (!table_set_rows(c->tip, vni, TABLE_TENANT)) {
             rc = err_field(err, RC_NOT_FOUND, "tenants", "unknown_tenant",

@@ -133,6 +133,12 @@ class Moves(unittest.TestCase):
         t = self.controller.request("GET", f"/v1/tenants/{vni}").json
         return t["cluster"], t.get("h_home", "")
 
+    def vms(self, node, vni=0):
+        """How many VM-NC entries the device itself holds of it, or of all."""
+        with gw.Client(gw.load_api(self.folder), self.nodes[node].address) as c:
+            return sum(table == VM_NC for _, rows in c.read(vni=vni)
+                       for table, *_ in gw.unpack(rows))
+
     # --- behind the agent's back ------------------------------------------------------
 
     def spoil_x86(self, name, vni):
@@ -275,12 +281,6 @@ class MoveConsumers(Moves):
             self.put(f"/consumers/{name}", {})
         self.good = Follower(self, "good", 100)
         self.addCleanup(self.good.stop)
-
-    def vms(self, node):
-        """What the device itself holds of the tenant."""
-        with gw.Client(gw.load_api(self.folder), self.nodes[node].address) as c:
-            return sum(table == VM_NC for _, rows in c.read(vni=100)
-                       for table, *_ in gw.unpack(rows))
 
     def until_only_mute_is_awaited(self, number):
         gw.wait_until(lambda: self.operation(number).get("awaits_consumers") == ["mute"],

@@ -34,6 +34,9 @@ BODIES = {
     ("patch", "/v1/region"): {"underlay_sources": ["10.0.0.0/8"]},
     ("put", "/v1/clusters/{name}"): {"vip_v4": "172.31.9.1"},
     ("patch", "/v1/clusters/{name}"): {"active_side": "a"},
+    ("post", "/v1/clusters/{name}/build"): {"tenants": [700]},
+    ("post", "/v1/clusters/{name}/drain"): {},
+    ("post", "/v1/clusters/{name}/retire"): {},
     ("put", "/v1/nodes/{name}"): {"cluster": "k", "vtep_v4": "172.31.9.2"},
     ("patch", "/v1/nodes/{name}"): {"side": "a"},
     ("put", "/v1/tenants/{vni}"): {"cluster": "k", "h_home": "h", "name": "n",
@@ -58,6 +61,9 @@ BODIES = {
     ("post", "/v1/entries"): ndjson([{"table": "vm_nc", "vni": 700, "vm": "10.0.0.6",
                                       "nc": "172.16.1.1"}]),
 }
+# Clusters that a build, a drain and a retirement find as they need them.
+WORKS = {"/v1/clusters/{name}/build": "new", "/v1/clusters/{name}/drain": "old",
+         "/v1/clusters/{name}/retire": "empty"}
 QUERIES = {"/v1/trace": {"vni": 700, "dst": "10.0.0.5"},
            "/v1/usage": {"subject": "node/api-1"},
            "/v1/history": {"subject": "node/api-1", "resource": "memory"}}
@@ -97,6 +103,10 @@ class Openapi(unittest.TestCase):
         assert cls.c.request("PUT", "/v1/clusters/k", {"vip_v4": "172.31.0.1"}).status == 200
         assert cls.c.request("PUT", "/v1/clusters/h", {
             "kind": "xgw-h", "vip_v4": "172.31.0.2", "backing": "k"}).status == 200
+        for last, name in enumerate(WORKS.values(), 10):
+            assert cls.c.request("PUT", "/v1/clusters/" + name, {
+                "vip_v4": f"172.31.0.{last}",
+                "state": "planned" if name == "new" else "serving"}).status == 200
         assert cls.c.request("PUT", "/v1/clusters/h2", {
             "kind": "xgw-h", "vip_v4": "172.31.0.3", "backing": "k"}).status == 200
 
@@ -106,7 +116,8 @@ class Openapi(unittest.TestCase):
         shutil.rmtree(cls.folder)
 
     def call(self, method, path, body=None, query=None, headers=None):
-        url = re.sub(r"\{(\w+)\}", lambda m: quote(VALUES[m.group(1)], safe=""), path)
+        url = re.sub(r"\{(\w+)\}",
+                     lambda m: quote(WORKS.get(path, VALUES[m.group(1)]), safe=""), path)
         query = {**QUERIES.get(path, {}), **(query or {})}
         if query:
             url += "?" + urlencode(query)

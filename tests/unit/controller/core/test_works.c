@@ -360,7 +360,7 @@ START_TEST(what_cannot_be_built_is_refused_and_nothing_is_begun)
     refuses(&w, &cmd, RC_RANGE, "range");
     cmd = build_command("c2", NAMED);
     memcpy(cmd.build.vnis->data + 4, &vni, 4);
-    refuses(&w, &cmd, RC_INVALID, "duplicate");
+    refuses(&w, &cmd, RC_INVALID, "duplicate_key");
     ck_assert_ptr_null(work(&w));
     begin_build(&w);
     cmd = build_command("c2", NAMED);
