@@ -146,6 +146,11 @@ void session_take_message(struct session *s, const struct ctl_msg *m)
     case CTL_PROBE:
         probes_ask(s, &m->probe);
         break;
+    case CTL_PROBES:
+        for (uint32_t i = 0; i < m->probes.count; i++) {
+            probes_ask(s, &m->probes.at[i]);
+        }
+        break;
     case CTL_REDIRECT:
         memcpy(s->redirect, m->redirect, sizeof(s->redirect));
         s->redirect[sizeof(s->redirect) - 1] = '\0';

@@ -54,6 +54,12 @@ void ctl_msg_fini(struct ctl_msg *m)
         blob_unref(m->probe.frame);
         m->probe.frame = NULL;
         break;
+    case CTL_PROBES:
+        for (uint32_t i = 0; i < m->probes.count; i++) {
+            blob_unref(m->probes.at[i].frame);
+        }
+        m->probes.count = 0;
+        break;
     case CTL_QUERY:
     case CTL_REDIRECT:
     case CTL_AUDIT:

@@ -166,6 +166,7 @@ struct agent_counters {
 #define PROBE_FRAME_MIN 14   /* bytes: an Ethernet header */
 #define PROBE_FRAME_MAX 2000 /* what fits a gateway's buffers when it has grown */
 #define PROBES_MAX      16   /* under way on a session */
+#define PROBES_BATCH_MAX 8 /* of one PROBES */
 #define PROBE_ERROR_MAX 127
 
 enum probe_outcome {
@@ -213,7 +214,8 @@ enum ctl_msg_kind {
     CTL_AUDIT = 20,
     CTL_COUNTERS = 24,
     CTL_PROBE = 28,
-    CTL_ROWS = 40
+    CTL_ROWS = 40,
+    CTL_PROBES = 70
 };
 
 struct ctl_assign {
@@ -268,6 +270,12 @@ struct ctl_probe {
     struct blob *frame; /* from the outer Ethernet header on */
 };
 
+/* Several at once, each as a PROBE and answered as one. */
+struct ctl_probes {
+    uint32_t count; /* 1 to PROBES_BATCH_MAX */
+    struct ctl_probe at[PROBES_BATCH_MAX];
+};
+
 struct ctl_msg {
     enum ctl_msg_kind kind;
     union {
@@ -278,6 +286,7 @@ struct ctl_msg {
         struct ctl_counters counters;
         struct ctl_probe probe;
         struct ctl_rows rows;
+        struct ctl_probes probes;
         char redirect[128]; /* address of the leader */
     };
 };

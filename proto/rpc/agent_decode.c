@@ -9,10 +9,10 @@
 
 #define BEAT_MS_MAX 3600000u
 
-/* Finds the one member of the message's oneof, all of which are fields of `known` (1 <<
- * number) with bytes.  Fields we do not know are stepped over. */
-static enum rc find_member(const void *bytes, size_t len, uint64_t known,
-                           struct wire_field *ret, struct err *err)
+/* Finds the one member of the message's oneof, all of which are fields with bytes whose
+ * numbers are listed in `known`.  Fields we do not know are stepped over. */
+static enum rc find_member(const void *bytes, size_t len, const uint8_t *known,
+                           size_t known_count, struct wire_field *ret, struct err *err)
 {
     struct reader r = reader_of(bytes, len);
     bool has_one = false;
@@ -22,7 +22,7 @@ static enum rc find_member(const void *bytes, size_t len, uint64_t known,
         if (!wire_next(&r, &f)) {
             return err_field(err, RC_INVALID, "message", "protobuf", "not protobuf");
         }
-        if (f.number >= 64 || !(known >> f.number & 1)) {
+        if (f.number > UINT8_MAX || !memchr(known, (int)f.number, known_count)) {
             continue;
         }
         if (f.type != WIRE_BYTES || has_one) {
@@ -324,19 +324,16 @@ static enum rc take_counters(const Xgw__Agent__V1__Counters *w,
     return RC_OK;
 }
 
-#define AGENT_MEMBERS                                                                  \
-    (UINT64_C(1) << AGENT_HELLO | UINT64_C(1) << AGENT_DIGESTS |                       \
-     UINT64_C(1) << AGENT_ACK | UINT64_C(1) << AGENT_BEAT |                            \
-     UINT64_C(1) << AGENT_AUDIT | UINT64_C(1) << AGENT_TELEMETRY |                     \
-     UINT64_C(1) << AGENT_COUNTERS | UINT64_C(1) << AGENT_PROBE |                      \
-     UINT64_C(1) << AGENT_ROWS)
+static const uint8_t agent_members[] = { AGENT_HELLO,    AGENT_DIGESTS,   AGENT_ACK,
+                                         AGENT_BEAT,     AGENT_TELEMETRY, AGENT_AUDIT,
+                                         AGENT_COUNTERS, AGENT_PROBE,     AGENT_ROWS };
 
 enum rc agent_msg_decode(const void *bytes, size_t len, struct agent_msg *ret,
                          struct err *err)
 {
     struct wire_field f = { 0 };
     struct agent_msg m = { 0 };
-    enum rc rc = find_member(bytes, len, AGENT_MEMBERS, &f, err);
+    enum rc rc = find_member(bytes, len, agent_members, sizeof(agent_members), &f, err);
     void *body;
 
     if (rc != RC_OK) {
@@ -543,38 +540,66 @@ static enum rc take_counters_request(const struct wire_field *f, struct ctl_coun
                : agent_wire_bad(err, "counters.from_vni");
 }
 
+static enum rc copy_probe(const Xgw__Agent__V1__ProbeRequest *w, const char *field,
+                          struct ctl_probe *p, struct err *err)
+{
+    if (w->frame.len < PROBE_FRAME_MIN || w->frame.len > PROBE_FRAME_MAX) {
+        return agent_wire_bad(err, field);
+    }
+    p->probe_id = w->probe_id;
+    p->frame = blob_copy(w->frame.data, w->frame.len);
+    return p->frame ? RC_OK : err_set(err, RC_NO_MEMORY, "out of memory");
+}
+
+#define PROBE_REQUEST_MAX (PROBE_FRAME_MAX + 64)
+
 static enum rc take_probe_request(const struct wire_field *f, struct ctl_probe *p,
                                   struct err *err)
 {
     enum rc rc = RC_OK;
     Xgw__Agent__V1__ProbeRequest *w = unpack(&xgw__agent__v1__probe_request__descriptor,
-                                             f, PROBE_FRAME_MAX + 64, &rc, err);
+                                             f, PROBE_REQUEST_MAX, &rc, err);
 
     if (!w) {
         return rc;
     }
-    p->probe_id = w->probe_id;
-    if (w->frame.len < PROBE_FRAME_MIN || w->frame.len > PROBE_FRAME_MAX) {
-        rc = agent_wire_bad(err, "probe.frame");
-    } else {
-        p->frame = blob_copy(w->frame.data, w->frame.len);
-        rc = p->frame ? RC_OK : err_set(err, RC_NO_MEMORY, "out of memory");
-    }
+    rc = copy_probe(w, "probe.frame", p, err);
     xgw__agent__v1__probe_request__free_unpacked(w, NULL);
     return rc;
 }
 
-#define CTL_MEMBERS                                                                    \
-    (UINT64_C(1) << CTL_ASSIGN | UINT64_C(1) << CTL_QUERY | UINT64_C(1) << CTL_BATCH | \
-     UINT64_C(1) << CTL_REDIRECT | UINT64_C(1) << CTL_AUDIT |                          \
-     UINT64_C(1) << CTL_COUNTERS | UINT64_C(1) << CTL_PROBE | UINT64_C(1) << CTL_ROWS)
+static enum rc take_probes_request(const struct wire_field *f, struct ctl_probes *p,
+                                   struct err *err)
+{
+    enum rc rc = RC_OK;
+    Xgw__Agent__V1__ProbesRequest *w =
+        unpack(&xgw__agent__v1__probes_request__descriptor, f,
+               PROBES_BATCH_MAX * PROBE_REQUEST_MAX, &rc, err);
+
+    if (!w) {
+        return rc;
+    }
+    if (w->n_probes == 0 || w->n_probes > PROBES_BATCH_MAX) {
+        rc = agent_wire_bad(err, "probes.probes");
+    }
+    for (size_t i = 0; rc == RC_OK && i < w->n_probes; i++) {
+        rc = copy_probe(w->probes[i], "probes.frame", &p->at[i], err);
+        p->count += rc == RC_OK;
+    }
+    xgw__agent__v1__probes_request__free_unpacked(w, NULL);
+    return rc;
+}
+
+static const uint8_t ctl_members[] = { CTL_ASSIGN,   CTL_QUERY, CTL_BATCH,
+                                       CTL_REDIRECT, CTL_AUDIT, CTL_COUNTERS,
+                                       CTL_PROBE,    CTL_ROWS,  CTL_PROBES };
 
 enum rc ctl_msg_decode(const void *bytes, size_t len, struct ctl_msg *ret,
                        struct err *err)
 {
     struct wire_field f = { 0 };
     struct ctl_msg m = { 0 };
-    enum rc rc = find_member(bytes, len, CTL_MEMBERS, &f, err);
+    enum rc rc = find_member(bytes, len, ctl_members, sizeof(ctl_members), &f, err);
 
     if (rc != RC_OK) {
         return rc;
@@ -604,6 +629,9 @@ enum rc ctl_msg_decode(const void *bytes, size_t len, struct ctl_msg *ret,
         break;
     case CTL_ROWS:
         rc = take_rows_request(&f, &m.rows, err);
+        break;
+    case CTL_PROBES:
+        rc = take_probes_request(&f, &m.probes, err);
         break;
     }
     if (rc == RC_OK) {

@@ -396,6 +396,24 @@ static enum rc put_probe_request(const struct ctl_probe *p, struct buf *to)
     return put_ctl(to, XGW__AGENT__V1__CONTROLLER_MESSAGE__M_PROBE, &wire);
 }
 
+static enum rc put_probes_request(const struct ctl_probes *p, struct buf *to)
+{
+    Xgw__Agent__V1__ProbesRequest wire = XGW__AGENT__V1__PROBES_REQUEST__INIT;
+    Xgw__Agent__V1__ProbeRequest at[PROBES_BATCH_MAX];
+    Xgw__Agent__V1__ProbeRequest *list[PROBES_BATCH_MAX];
+
+    for (uint32_t i = 0; i < p->count; i++) {
+        xgw__agent__v1__probe_request__init(&at[i]);
+        at[i].probe_id = p->at[i].probe_id;
+        at[i].frame =
+            (ProtobufCBinaryData){ p->at[i].frame->len, p->at[i].frame->data };
+        list[i] = &at[i];
+    }
+    wire.n_probes = p->count;
+    wire.probes = list;
+    return put_ctl(to, XGW__AGENT__V1__CONTROLLER_MESSAGE__M_PROBES, &wire);
+}
+
 static enum rc put_rows_request(const struct ctl_rows *r, struct buf *to)
 {
     Xgw__Agent__V1__RowsRequest wire = XGW__AGENT__V1__ROWS_REQUEST__INIT;
@@ -431,6 +449,8 @@ enum rc ctl_msg_encode(const struct ctl_msg *m, struct buf *to, struct blob **re
         return put_probe_request(&m->probe, to);
     case CTL_ROWS:
         return put_rows_request(&m->rows, to);
+    case CTL_PROBES:
+        return put_probes_request(&m->probes, to);
     }
     return RC_BUG;
 }

@@ -1056,6 +1056,28 @@ START_TEST(probes_are_answered_each_by_its_own_id_and_once)
 }
 END_TEST
 
+START_TEST(probes_that_come_together_are_asked_and_answered_one_by_one)
+{
+    struct probe_result kept = { .outcome = PROBE_KEPT };
+    struct ctl_msg m = { .kind = CTL_PROBES, .probes.count = 3 };
+    struct rig r;
+
+    start(&r);
+    for (uint32_t i = 0; i < 3; i++) {
+        m.probes.at[i] = (struct ctl_probe){ 80 + i, blob_new(60) };
+    }
+    feed(&r, &(struct session_in){ .kind = SESSION_LINK_MSG, .ctl = &m });
+    ctl_msg_fini(&m);
+    ck_assert_uint_eq(r.sent[AGENT_PROBE], 0);
+    for (uint64_t i = 3; i > 0; i--) {
+        answer_probe(&r, r.probe_ids[i - 1], &kept);
+        ck_assert_uint_eq(r.probe.probe_id, 79 + i);
+    }
+    ck_assert_uint_eq(r.sent[AGENT_PROBE], 3);
+    rig_fini(&r);
+}
+END_TEST
+
 START_TEST(more_probes_than_may_be_under_way_are_refused_and_late_ones_said_to_be)
 {
     struct probe_result kept = { .outcome = PROBE_KEPT };
@@ -1307,6 +1329,7 @@ int main(void)
     tcase_add_test(
         tc, counters_that_the_device_does_not_tell_are_told_to_be_late_or_not_at_all);
     tcase_add_test(tc, probes_are_answered_each_by_its_own_id_and_once);
+    tcase_add_test(tc, probes_that_come_together_are_asked_and_answered_one_by_one);
     tcase_add_test(
         tc, more_probes_than_may_be_under_way_are_refused_and_late_ones_said_to_be);
     tcase_add_test(

@@ -15,6 +15,8 @@ static const char *const ctl_wire[] = {
     "c2010408031064",
     "e201120809120e000102030405060708090a0b0800",
     "c202110803120d08021004186420012d000000a0",
+    ("b204280a120809120e000102030405060708090a0b0800"
+     "0a12080a120e000102030405060708090a0b0800"),
 };
 static const char *const agent_wire[] = {
     ("0a5a0a0467772d311001180421887766554433221128ac023001380141030000000000"
@@ -35,8 +37,9 @@ static const char *const agent_wire[] = {
     "c20209080310077a03010203",
 };
 /* Their kinds, in order. */
-static const int ctl_kinds[] = { CTL_ASSIGN, CTL_QUERY,    CTL_BATCH, CTL_REDIRECT,
-                                 CTL_AUDIT,  CTL_COUNTERS, CTL_PROBE, CTL_ROWS };
+static const int ctl_kinds[] = { CTL_ASSIGN,   CTL_QUERY, CTL_BATCH,
+                                 CTL_REDIRECT, CTL_AUDIT, CTL_COUNTERS,
+                                 CTL_PROBE,    CTL_ROWS,  CTL_PROBES };
 static const int agent_kinds[] = { AGENT_HELLO,    AGENT_DIGESTS, AGENT_ACK,
                                    AGENT_BEAT,     AGENT_AUDIT,   AGENT_TELEMETRY,
                                    AGENT_COUNTERS, AGENT_PROBE,   AGENT_ROWS };
@@ -97,6 +100,11 @@ static void make_ctl(int kind, struct ctl_msg *m)
     case CTL_ROWS:
         m->rows =
             (struct ctl_rows){ 3, { 2, { 4, 100 }, { 1, UINT32_C(0xa0000000) } } };
+        break;
+    case CTL_PROBES:
+        m->probes.count = 2;
+        m->probes.at[0] = (struct ctl_probe){ 9, blob_copy(probe_frame, 14) };
+        m->probes.at[1] = (struct ctl_probe){ 10, blob_copy(probe_frame, 14) };
         break;
     }
 }
@@ -345,6 +353,14 @@ static const struct {
     { "c20202101a", true, "rows.code" },
     { "c20100", false, "counters.from_vni" },
     { "e2010708091203616263", false, "probe.frame" }, /* no Ethernet header */
+    { "b20400", false, "probes.probes" },
+    { "b204090a0708091203616263", false, "probes.frame" },
+    { "b204b4010a120809120e000102030405060708090a0b08000a120809120e0001020304050607"
+      "08090a0b08000a120809120e000102030405060708090a0b08000a120809120e000102030405"
+      "060708090a0b08000a120809120e000102030405060708090a0b08000a120809120e00010203"
+      "0405060708090a0b08000a120809120e000102030405060708090a0b08000a120809120e0001"
+      "02030405060708090a0b08000a120809120e000102030405060708090a0b0800",
+      false, "probes.probes" }, /* nine */
 };
 
 START_TEST(damage_and_numbers_out_of_bounds_are_refused_with_the_field)
