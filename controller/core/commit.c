@@ -342,7 +342,7 @@ static void foreign_put(struct core *c, uint64_t revision, const struct store_kv
     struct object_change ch;
     enum rc rc;
 
-    if (audits_load(c, kv, &rc, NULL)) {
+    if (audits_load(c, kv, &rc, NULL) || probes_load(c, kv, &rc, NULL)) {
         return;
     }
     if (foreign_object(kv, &ch)) {

@@ -51,6 +51,7 @@ struct core *core_new(const struct core_config *config)
     c->effects_tail = &c->effects;
     c->pump_is_idle = true;
     audits_init(c);
+    probes_init(c);
     c->tip = table_set_new();
     c->tenants = table_set_new();
     c->health = health_new();
@@ -86,6 +87,7 @@ void core_free(struct core *c)
     operations_fini(c);
     audits_fini(c);
     lives_fini(c);
+    probes_fini(c);
     health_free(c->health);
     activity_fini(&c->activity);
     results_fini(&c->results);
@@ -242,7 +244,8 @@ void core_store_done(struct core *c, const struct store_done *done)
         checkpoint_done(c, done);
         break;
     case TAG_AUDIT:
-        break; /* an audit that is not stored is lost with us, and made again */
+    case TAG_PROBES:
+        break; /* what is not stored is lost with us, and made again */
     default:
         queue_done(c, done);
         break;
@@ -289,7 +292,7 @@ static void work(struct core *c)
     static bool (*const slices[])(struct core *) = {
         jobs_work,       queue_work,   sessions_configure, sessions_pump,
         checkpoint_work, suggest_work, operations_work,    steering_work,
-        waits_work,      audits_work,  lives_work,
+        waits_work,      audits_work,  lives_work,         probes_work,
     };
     enum { SLICES = sizeof(slices) / sizeof(slices[0]) };
 
@@ -315,6 +318,8 @@ static void command(struct core *c, const struct command *cmd)
         audits_ask(c, cmd);
     } else if (cmd->kind == COMMAND_TRACE) {
         lives_ask(c, cmd);
+    } else if (cmd->kind == COMMAND_PROBE) {
+        probes_begin(c, cmd);
     } else if (cmd->kind == COMMAND_CONSUMER_ACK) {
         consumers_ack(c, cmd);
     } else {
@@ -329,6 +334,7 @@ static void tick(struct core *c)
     operations_tick(c);
     audits_tick(c);
     lives_tick(c);
+    probes_look(c);
     watch_tick(c);
     if (c->queue.probe_at_ms && c->queue.probe_at_ms <= c->now_ms) {
         queue_probe(c);
@@ -408,20 +414,18 @@ bool core_has_work(const struct core *c)
             (sessions_have_work(c) || c->must_configure)) ||
            checkpoint_has_work(c) || jobs_have_work(c) || suggest_has_work(c) ||
            operations_have_work(c) || steering_has_work(c) || waits_have_work(c) ||
-           lives_have_work(c);
+           lives_have_work(c) || probes_have_work(c);
 }
 
 uint64_t core_next_wake(const struct core *c)
 {
-    uint64_t wakes[] = { sessions_wake(c),
-                         waits_wake(c),
-                         checkpoint_wake(c),
-                         operations_wake(c),
-                         audits_wake(c),
-                         watch_wake(c),
-                         traffic_wake(c),
-                         lives_wake(c),
-                         c->queue.probe_at_ms ? c->queue.probe_at_ms : UINT64_MAX };
+    uint64_t wakes[] = {
+        sessions_wake(c),    waits_wake(c),
+        checkpoint_wake(c),  operations_wake(c),
+        audits_wake(c),      watch_wake(c),
+        traffic_wake(c),     lives_wake(c),
+        probes_next_wake(c), c->queue.probe_at_ms ? c->queue.probe_at_ms : UINT64_MAX
+    };
     uint64_t wake = UINT64_MAX;
 
     for (unsigned i = 0; i < sizeof(wakes) / sizeof(wakes[0]); i++) {

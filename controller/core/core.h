@@ -26,6 +26,7 @@
 #include "controller/lifecycle/drain.h"
 #include "controller/lifecycle/move.h"
 #include "controller/placement/placement.h"
+#include "controller/probe/probes_record.h"
 #include "controller/store/store.h"
 #include "proto/model/agent_msg.h"
 #include "proto/model/consumer.h"
@@ -83,6 +84,7 @@ enum command_kind {
     COMMAND_SUGGEST,    /* answer when the advice of suggest.h is made */
     COMMAND_AUDIT,      /* begin audits; the reply says which; nothing is stored yet */
     COMMAND_TRACE,      /* answer when the nodes on the way were asked: live.h */
+    COMMAND_PROBE,      /* begin probes; the reply says which; nothing is stored yet */
     COMMAND_ACK,        /* acknowledge the alarm `alarm_id`, also over a restart */
     COMMAND_FORGET_ACK, /* the core's own: an acknowledgement that is spent */
     COMMAND_PUT_CONSUMER,
@@ -136,6 +138,11 @@ struct command {
             uint32_t vni; /* only its rows */
             bool repairs;
         } audit;
+        struct { /* of one node, a cluster's; of neither: of all gateways */
+            char node[NODE_NAME_MAX + 1];
+            char cluster[CLUSTER_NAME_MAX + 1];
+            uint32_t vni; /* of its holders, and only its rows; 0: of all */
+        } probe;
         char name[64]; /* deletes; the operation of CANCEL */
         struct {
             uint32_t vni;
@@ -239,6 +246,8 @@ struct core_reply {
     uint64_t audit_first;                 /* AUDIT: number of the first one … */
     uint32_t audit_count;                 /* … and how many, numbered on from it */
     struct live_trace *live;              /* TRACE; goes with the effect */
+    uint64_t probes_first;                /* PROBE: the same */
+    uint32_t probes_count;
     bool applied;      /* every online node of every group it touches has it */
     char missing[512]; /* WAIT at its deadline: nodes that have not, comma-separated */
 };
@@ -391,6 +400,10 @@ bool core_operation_awaits(const struct core *c, const struct operation *o,
 uint64_t core_audit_next(const struct core *c, uint64_t from);
 /* RC_NOT_FOUND; the caller ends it with audit_record_fini(). */
 enum rc core_audit(const struct core *c, uint64_t number, struct audit_record *ret);
+/* The smallest number of a node's probes >= `from`, running or kept; 0: none. */
+uint64_t core_probes_next(const struct core *c, uint64_t from);
+/* RC_NOT_FOUND. */
+enum rc core_probes(const struct core *c, uint64_t number, struct probes_record *ret);
 /* What was last observed of a node; null: no such node. */
 const struct audit_node *core_audit_node(const struct core *c, const char *node);
 

@@ -19,6 +19,7 @@
 #include "controller/core/activity.h"
 #include "controller/core/core.h"
 #include "controller/core/map.h"
+#include "controller/core/probes.h"
 #include "controller/core/projection.h"
 #include "controller/core/record.h"
 #include "controller/core/sources.h"
@@ -284,7 +285,14 @@ void queue_undo_all(struct core *c); /* and is, at once */
 void queue_probe(struct core *c); /* asks after what is unknown, when none is asked */
 
 /* Tags say whose answer it is. */
-enum tag_kind { TAG_COMMAND, TAG_CHECKPOINT, TAG_PROBE, TAG_TERM, TAG_AUDIT };
+enum tag_kind {
+    TAG_COMMAND,
+    TAG_CHECKPOINT,
+    TAG_PROBE,
+    TAG_TERM,
+    TAG_AUDIT,
+    TAG_PROBES
+};
 uint64_t tag_new(struct core *c, enum tag_kind kind);
 static inline enum tag_kind tag_kind(uint64_t tag)
 {
@@ -546,6 +554,37 @@ void lives_tick(struct core *c);
 void lives_extend(struct core *c, uint64_t late_ms); /* we were late ourselves */
 void lives_fail_all(struct core *c, enum rc rc, const char *why);
 void lives_fini(struct core *c);
+/* ---- probes.c: what nodes make of packets ---- */
+
+struct probes_run;
+
+struct probes {
+    struct probes_run *runs; /* in the order of asking */
+    struct probes_run **runs_end;
+    struct kept_audit *kept; /* ascending; probes_record_pack() */
+    uint32_t kept_count;
+    uint64_t last_number;
+    uint64_t look_ms; /* again then */
+    bool is_idle;
+};
+
+void probes_init(struct core *c);
+void probes_fini(struct core *c);
+void probes_begin(struct core *c, const struct command *cmd);
+void probes_node_gone(struct core *c, const char *node);
+/* True: it was an answer to one of these. */
+bool probes_take_answer(struct core *c, const struct session *s,
+                        const struct agent_probe *p);
+/* The node says HELLO: it does not know of what it was asked before. */
+void probes_forget_asks(struct core *c, const char *node);
+void probes_note(struct core *c); /* something they may wait for happened */
+bool probes_work(struct core *c);
+bool probes_have_work(const struct core *c);
+uint64_t probes_next_wake(const struct core *c);
+void probes_look(struct core *c);
+/* A stored record: "/o/probes/NUMBER"; false: the key is none of probes. */
+bool probes_load(struct core *c, const struct store_kv *kv, enum rc *ret,
+                 struct err *err);
 
 /* ---- results.c: request ids, imports, freed VNIs ---- */
 
@@ -1149,7 +1188,8 @@ struct core {
     struct live *lives; /* live traces */
     uint32_t live_count;
     bool lives_are_idle;
-    uint64_t lives_at_ms;      /* looked at again then */
+    uint64_t lives_at_ms; /* looked at again then */
+    struct probes probes;
     uint64_t operations_at_ms; /* looked at again then */
     uint32_t wait_count;
     uint32_t waits_left;   /* to be looked at since something happened */

@@ -154,6 +154,7 @@ void device_remove(struct core *c, const char *name)
     }
     watch_node_gone(c, name);
     audits_node_gone(c, name);
+    probes_node_gone(c, name);
     device_free(d);
     c->device_count--;
     memmove(&c->devices[at], &c->devices[at + 1],

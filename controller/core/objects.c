@@ -798,7 +798,7 @@ enum rc object_load(struct core *c, const struct store_kv *kv, struct err *err)
     const struct blob *v = kv->value;
     enum rc rc;
 
-    if (audits_load(c, kv, &rc, err)) {
+    if (audits_load(c, kv, &rc, err) || probes_load(c, kv, &rc, err)) {
         return rc;
     }
     memcpy(text, kv->key.bytes, kv->key.len);

@@ -213,6 +213,7 @@ static void hello(struct core *c, struct session *s, const struct agent_hello *h
     moves_forget_asks(c, d->name);
     audits_forget_asks(c, d->name);
     lives_forget_asks(c, d->name);
+    probes_forget_asks(c, d->name);
     traffic_forget_session(c, s->id);
     leave_group(s);
     s->group = group_find(c, node->cluster);
@@ -284,8 +285,10 @@ static void session_msg(struct core *c, struct session *s, const struct agent_ms
         audits_answer(c, s, &msg->audit);
         break;
     case AGENT_PROBE:
-        moves_probe(c, s, &msg->probe);
-        lives_probe(c, s, &msg->probe);
+        if (!probes_take_answer(c, s, &msg->probe)) {
+            moves_probe(c, s, &msg->probe);
+            lives_probe(c, s, &msg->probe);
+        }
         break;
     case AGENT_TELEMETRY:
         watch_telemetry(c, d, msg->telemetry);
@@ -314,6 +317,7 @@ static void session_msg(struct core *c, struct session *s, const struct agent_ms
         operations_note(c);
         audits_note(c);
         lives_note(c);
+        probes_note(c);
     }
     c->pump_is_idle = false;
 }

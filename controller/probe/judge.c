@@ -24,7 +24,9 @@ void probe_print_want(const struct probe_want *w, char to[PROBE_TEXT_MAX + 1])
 {
     char dst[IP_TEXT_MAX];
 
-    if (w->outcome != PROBE_FORWARDED) {
+    if (w->outcome == PROBE_KEPT) {
+        snprintf(to, PROBE_TEXT_MAX + 1, "kept by the node's control");
+    } else if (w->outcome != PROBE_FORWARDED) {
         snprintf(to, PROBE_TEXT_MAX + 1, "drop %s", w->reason);
     } else if (w->is_fallback) {
         snprintf(to, PROBE_TEXT_MAX + 1, "fallback");
@@ -34,36 +36,69 @@ void probe_print_want(const struct probe_want *w, char to[PROBE_TEXT_MAX + 1])
     }
 }
 
-/* "" when the frame is the one that must have come out. */
-static void compare_frame(const struct probe_want *w, const struct blob *frame,
-                          char *to, size_t size)
+/* In which field, where both are packets of ours; else at which byte. */
+static void tell_difference(const uint8_t *want, size_t want_len,
+                            const struct blob *found, char to[PROBE_TEXT_MAX + 1])
 {
-    struct vxlan_packet want = w->packet;
-    struct vxlan_packet got;
+    size_t at = VXLAN_PACKET_IP; /* what is before is the link's affair */
+    struct vxlan_packet a;
+    struct vxlan_packet b;
     struct err err = { 0 };
 
-    to[0] = '\0';
-    if (vxlan_packet_parse(frame->data, frame->len, &got, &err)) {
-        snprintf(to, size, "%s", err.msg);
-        return;
-    }
-    for (unsigned i = 0; i < w->member_count; i++) {
-        if (ip_compare(&got.outer_dst, &w->members[i]) == 0) {
-            want.outer_dst = w->members[i];
+    if (!vxlan_packet_parse(want, want_len, &a, NULL)) {
+        if (vxlan_packet_parse(found->data, found->len, &b, &err)) {
+            snprintf(to, PROBE_TEXT_MAX + 1, "%s", err.msg);
+            return;
+        }
+        if (vxlan_packet_differs(&b, &a, to, PROBE_TEXT_MAX + 1)) {
+            return;
         }
     }
-    (void)vxlan_packet_differs(&got, &want, to, size);
+    while (at < want_len && at < found->len && want[at] == found->data[at]) {
+        at++;
+    }
+    if (at == want_len || at == found->len) {
+        snprintf(to, PROBE_TEXT_MAX + 1, "%u bytes, not %zu", found->len, want_len);
+    } else {
+        snprintf(to, PROBE_TEXT_MAX + 1, "byte %zu is 0x%02x, not 0x%02x", at,
+                 found->data[at], want[at]);
+    }
+}
+
+/* "" when the frame is one that must have come out: of several the first is named. */
+static void compare_frame(const struct probe *p, const struct blob *frame,
+                          char to[PROBE_TEXT_MAX + 1])
+{
+    const struct probe_want *w = &p->want;
+    uint8_t want[PROBE_FRAME_MAX];
+
+    to[0] = '\0';
+    for (unsigned i = w->member_count > 0 ? w->member_count : 1; i > 0; i--) {
+        const struct ip *dst =
+            w->member_count > 0 ? &w->members[i - 1] : &w->packet.outer_dst;
+        size_t len = probe_frame_out(p, dst, want);
+
+        if (len == frame->len && len > VXLAN_PACKET_IP &&
+            memcmp(want + VXLAN_PACKET_IP, frame->data + VXLAN_PACKET_IP,
+                   len - VXLAN_PACKET_IP) == 0) {
+            to[0] = '\0';
+            return;
+        }
+        tell_difference(want, len, frame, to);
+    }
 }
 
 /* "" when it is what must have come of it. */
-static void compare(const struct probe_want *w, const struct probe_result *found,
+static void compare(const struct probe *p, const struct probe_result *found,
                     char to[PROBE_TEXT_MAX + 1])
 {
+    const struct probe_want *w = &p->want;
+
     to[0] = '\0';
     switch (found->outcome) {
     case PROBE_FORWARDED:
         if (w->outcome == PROBE_FORWARDED) {
-            compare_frame(w, found->frame, to, PROBE_TEXT_MAX + 1);
+            compare_frame(p, found->frame, to);
         } else {
             snprintf(to, PROBE_TEXT_MAX + 1, "a packet");
         }
@@ -74,7 +109,9 @@ static void compare(const struct probe_want *w, const struct probe_result *found
         }
         break;
     default:
-        snprintf(to, PROBE_TEXT_MAX + 1, "kept by the node's control");
+        if (w->outcome != PROBE_KEPT) {
+            snprintf(to, PROBE_TEXT_MAX + 1, "kept by the node's control");
+        }
     }
 }
 
@@ -88,7 +125,7 @@ void probe_print_found(const struct probe *p, const struct probe_result *found,
         snprintf(to, PROBE_TEXT_MAX + 1, "%s", found->error);
         return;
     }
-    compare(&p->want, found, to);
+    compare(p, found, to);
     if (to[0]) {
         return;
     }
@@ -100,28 +137,36 @@ void probe_print_found(const struct probe *p, const struct probe_result *found,
     }
 }
 
+static void print_which(const struct probe *p, char *to, size_t size)
+{
+    char dst[IP_TEXT_MAX];
+
+    ip_print(&p->sent.dst, dst);
+    snprintf(to, size, "vni %u to %s%s%s", p->sent.vni, dst,
+             p->twist != TWIST_NONE ? ", " : "",
+             p->twist != TWIST_NONE ? twist_rule_of(p->twist)->name : "");
+}
+
 enum probe_verdict probe_judge(const struct probe *p, const struct probe_result *found,
                                char why[PROBE_WHY_MAX + 1])
 {
-    char dst[IP_TEXT_MAX];
+    char which[112];
     char want[PROBE_TEXT_MAX + 1];
     char what[PROBE_TEXT_MAX + 1];
 
     why[0] = '\0';
-    ip_print(&p->sent.dst, dst);
+    print_which(p, which, sizeof(which));
     if (found->rc != RC_OK) {
-        snprintf(why, PROBE_WHY_MAX + 1, "vni %u to %s: %s", p->sent.vni, dst,
-                 found->error);
+        snprintf(why, PROBE_WHY_MAX + 1, "%s: %s", which, found->error);
         /* A device that takes none will never take one. */
         return found->rc == RC_NOT_FOUND ? PROBE_DIFFERS : PROBE_SAYS_NOTHING;
     }
-    compare(&p->want, found, what);
+    compare(p, found, what);
     if (!what[0]) {
         return PROBE_AGREES;
     }
     probe_print_want(&p->want, want);
-    snprintf(why, PROBE_WHY_MAX + 1, "vni %u to %s: expected %s, found %s", p->sent.vni,
-             dst, want, what);
+    snprintf(why, PROBE_WHY_MAX + 1, "%s: expected %s, found %s", which, want, what);
     return found->outcome == PROBE_DROPPED && is_passing(found->reason)
                ? PROBE_SAYS_NOTHING
                : PROBE_DIFFERS;

@@ -57,10 +57,14 @@ bool lookup_vm(const struct table_set *s, uint32_t vni, const struct ip *vm,
 
 static bool matches(const struct acl_match *m, const struct lookup_flow *f)
 {
+    bool names_ports = m->sport.first != 0 || m->sport.last != UINT16_MAX ||
+                       m->dport.first != 0 || m->dport.last != UINT16_MAX;
+
     return prefix_contains(&m->src, &f->src) && prefix_contains(&m->dst, &f->dst) &&
-           (!m->has_proto || m->proto == IP_PROTO_UDP) && f->sport >= m->sport.first &&
-           f->sport <= m->sport.last && f->dport >= m->dport.first &&
-           f->dport <= m->dport.last;
+           (!m->has_proto || m->proto == f->proto) &&
+           (!names_ports ||
+            (f->has_ports && f->sport >= m->sport.first && f->sport <= m->sport.last &&
+             f->dport >= m->dport.first && f->dport <= m->dport.last));
 }
 
 bool lookup_acl(const struct table_set *s, uint32_t vni, const struct lookup_flow *flow,

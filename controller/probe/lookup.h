@@ -17,10 +17,12 @@ bool lookup_route(const struct table_set *s, uint32_t vni, const struct ip *dst,
 bool lookup_vm(const struct table_set *s, uint32_t vni, const struct ip *vm,
                struct entry *ret);
 
-/* A UDP datagram, as access rules see it. */
+/* A packet, as access rules see it. */
 struct lookup_flow {
     struct ip src;
     struct ip dst;
+    uint8_t proto;
+    bool has_ports;
     uint16_t sport;
     uint16_t dport;
 };

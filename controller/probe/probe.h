@@ -10,13 +10,16 @@
  * for open and next hops for resolved.
  *
  * A probe is a UDP datagram between two addresses of the tenant to the discard port
- * (RFC 863) that says "xgw probe" and its number.  The device hands back what comes
- * out and sends it nowhere (proto/model/agent_msg.h, ctl_probe).
+ * (RFC 863) that says "xgw probe" and its number, with one twist of its frame at most
+ * (twist.h).  The device hands back what comes out and sends it nowhere
+ * (proto/model/agent_msg.h, ctl_probe).  Which probes a node needs: matrix.h.
  *
  * Pure: no clock, no region, no session.  Values only; any thread.
  */
 #pragma once
 
+#include "controller/probe/twist.h"
+#include "controller/probe/way.h"
 #include "proto/model/agent_msg.h"
 #include "proto/model/object.h"
 #include "proto/model/table_set.h"
@@ -30,7 +33,7 @@ struct probe_node {
 
 /* What must come of a packet. */
 struct probe_want {
-    uint8_t outcome;                  /* PROBE_FORWARDED or PROBE_DROPPED */
+    uint8_t outcome;                  /* enum probe_outcome */
     char reason[DROP_REASON_MAX + 1]; /* of a drop; else "" */
     bool is_fallback;                 /* XGW-H hands it to XGW-x86 … */
     uint8_t member_count;             /* … to any of so many members; else 0 */
@@ -40,8 +43,17 @@ struct probe_want {
 
 struct probe {
     struct vxlan_packet sent;
+    uint8_t twist;        /* enum twist */
+    uint16_t filler;      /* bytes that make it longer */
+    struct probe_way way; /* where `want` comes of one; else its `end` is WAY_ENDS */
     struct probe_want want;
 };
+
+/* The bytes that are sent, and those that must come out towards `to`, which is
+ * want.packet's or one of the members; both return how many. */
+size_t probe_frame(const struct probe *p, uint8_t ret[PROBE_FRAME_MAX]);
+size_t probe_frame_out(const struct probe *p, const struct ip *to,
+                       uint8_t ret[PROBE_FRAME_MAX]);
 
 /* Inner families that the VNI's rows speak of, at least one: IPv4 where there are none.
  * Returns how many. */
@@ -60,7 +72,11 @@ void probe_make(const struct probe_node *node, uint32_t vni, uint8_t family,
 void probe_make_to(const struct probe_node *node, uint32_t vni, const struct ip *dst,
                    uint8_t underlay, uint64_t number, struct probe *ret);
 
-/* Fills in what must come of `p->sent`. */
+/* The same without its want, for a packet that is to be changed before. */
+void probe_begin(const struct probe_node *node, uint32_t vni, const struct ip *dst,
+                 uint8_t underlay, uint64_t number, struct probe *ret);
+
+/* Fills in what must come of `p->sent` with its twist. */
 void probe_expect(const struct probe_node *node, struct probe *p);
 
 enum probe_verdict {
@@ -69,7 +85,7 @@ enum probe_verdict {
     PROBE_SAYS_NOTHING /* not now: a meter is red, a next hop unresolved, no answer */
 };
 
-#define PROBE_WHY_MAX 191
+#define PROBE_WHY_MAX 255
 
 /* `why` says which probe, what was expected and what was found; "" if it agrees. */
 enum probe_verdict probe_judge(const struct probe *p, const struct probe_result *found,

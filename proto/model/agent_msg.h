@@ -163,11 +163,11 @@ struct agent_counters {
     uint64_t rest_packets, rest_bytes; /* … and all other VNIs together */
 };
 
-#define PROBE_FRAME_MIN 14   /* bytes: an Ethernet header */
-#define PROBE_FRAME_MAX 2000 /* what fits a gateway's buffers when it has grown */
-#define PROBES_MAX      16   /* under way on a session */
-#define PROBES_BATCH_MAX 8 /* of one PROBES */
-#define PROBE_ERROR_MAX 127
+#define PROBE_FRAME_MIN  14   /* bytes: an Ethernet header */
+#define PROBE_FRAME_MAX  2000 /* what fits a gateway's buffers when it has grown */
+#define PROBES_MAX       16   /* under way on a session */
+#define PROBES_BATCH_MAX 8    /* of one PROBES */
+#define PROBE_ERROR_MAX  127
 
 enum probe_outcome {
     PROBE_FORWARDED = 1, /* `frame` would have left by `port` */

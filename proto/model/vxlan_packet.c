@@ -99,30 +99,45 @@ static void put_eth(uint8_t *to, const uint8_t dst[6], const uint8_t src[6],
     put16(to + 12, carries->family == IP_V4 ? TYPE_IPV4 : TYPE_IPV6);
 }
 
-size_t vxlan_packet_build(const struct vxlan_packet *p, uint8_t to[VXLAN_PACKET_MAX])
+size_t vxlan_packet_inner_at(const struct vxlan_packet *p)
 {
-    uint8_t *outer_udp = to + ETH + ip_header_size(&p->outer_src);
-    uint8_t *vxlan = outer_udp + UDP;
-    uint8_t *inner = vxlan + VXLAN;
-    uint8_t *inner_udp = inner + ETH + ip_header_size(&p->src);
-    size_t inner_len = UDP + (size_t)p->payload_len;
-    size_t outer_len;
+    return ETH + ip_header_size(&p->outer_src) + UDP + VXLAN;
+}
 
-    memcpy(inner_udp + UDP, p->payload, p->payload_len);
-    put_udp(inner_udp, &p->src, &p->dst, p->sport, p->dport, inner_len, true);
-    put_ip(inner + ETH, &p->src, &p->dst, p->ttl, 0, inner_len);
-    put_eth(inner, p->inner_dst_mac, p->inner_src_mac, &p->src);
+size_t vxlan_packet_build_inner(const struct vxlan_packet *p, uint8_t *to)
+{
+    uint8_t *udp = to + ETH + ip_header_size(&p->src);
+    size_t len = UDP + (size_t)p->payload_len;
+
+    memcpy(udp + UDP, p->payload, p->payload_len);
+    put_udp(udp, &p->src, &p->dst, p->sport, p->dport, len, true);
+    put_ip(to + ETH, &p->src, &p->dst, p->ttl, 0, len);
+    put_eth(to, p->inner_dst_mac, p->inner_src_mac, &p->src);
+    return (size_t)(udp - to) + len;
+}
+
+size_t vxlan_packet_wrap(const struct vxlan_packet *p, size_t inner_len, uint8_t *to)
+{
+    uint8_t *udp = to + ETH + ip_header_size(&p->outer_src);
+    uint8_t *vxlan = udp + UDP;
+    size_t len = UDP + VXLAN + inner_len;
+
     memset(vxlan, 0, VXLAN);
     vxlan[0] = FLAG_I;
     vxlan[4] = (uint8_t)(p->vni >> 16);
     put16(vxlan + 5, p->vni & 0xffff);
-    outer_len = (size_t)(inner_udp - outer_udp) + inner_len;
-    put_udp(outer_udp, &p->outer_src, &p->outer_dst, p->outer_sport, PORT_VXLAN,
-            outer_len, p->has_outer_csum);
-    put_ip(to + ETH, &p->outer_src, &p->outer_dst, p->outer_ttl, p->outer_sport,
-           outer_len);
+    put_udp(udp, &p->outer_src, &p->outer_dst, p->outer_sport, PORT_VXLAN, len,
+            p->has_outer_csum);
+    put_ip(to + ETH, &p->outer_src, &p->outer_dst, p->outer_ttl, p->outer_sport, len);
     put_eth(to, link_dst, link_src, &p->outer_src);
-    return (size_t)(outer_udp - to) + outer_len;
+    return (size_t)(udp - to) + len;
+}
+
+size_t vxlan_packet_build(const struct vxlan_packet *p, uint8_t to[VXLAN_PACKET_MAX])
+{
+    size_t len = vxlan_packet_build_inner(p, to + vxlan_packet_inner_at(p));
+
+    return vxlan_packet_wrap(p, len, to);
 }
 
 /* ---- reading ---- */

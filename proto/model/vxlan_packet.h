@@ -48,6 +48,13 @@ struct vxlan_packet {
  * its length. */
 size_t vxlan_packet_build(const struct vxlan_packet *p, uint8_t to[VXLAN_PACKET_MAX]);
 
+/* The same in two steps, for an inside that is none of ours: where it begins in the
+ * frame, what a packet's own is, and all that stands before `inner_len` bytes that are
+ * there already; both return a length, the second one the frame's. */
+size_t vxlan_packet_inner_at(const struct vxlan_packet *p);
+size_t vxlan_packet_build_inner(const struct vxlan_packet *p, uint8_t *to);
+size_t vxlan_packet_wrap(const struct vxlan_packet *p, size_t inner_len, uint8_t *to);
+
 /* Reads a frame that vxlan_packet_build() could have written but for its MAC addresses:
  * RC_INVALID says what is otherwise, and leaves `*ret` as it was. */
 enum rc vxlan_packet_parse(const uint8_t *frame, size_t len, struct vxlan_packet *ret,

@@ -72,6 +72,7 @@ static void read_device(const char *path, struct device_config *c)
         struct uplink *u = &c->uplinks[c->uplink_count++];
 
         *(ip.family == IP_V4 ? &u->addr_v4 : &u->addr_v6) = ip;
+        u->mtu = (uint16_t)json_integer_value(json_object_get(item, "mtu"));
     }
     json_array_foreach(json_object_get(root, "members"), i, item)
     {

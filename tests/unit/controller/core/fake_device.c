@@ -259,6 +259,11 @@ static void take(struct device *d, const struct ctl_msg *m)
             answer_rows(d, &m->rows);
         }
         break;
+    case CTL_PROBES:
+        for (uint32_t i = 0; !d->is_mute && i < m->probes.count; i++) {
+            answer_probe(d, &m->probes.at[i]);
+        }
+        break;
     case CTL_COUNTERS:
         if (!d->is_mute && !d->keeps_counters) {
             answer_counters(d, &m->counters);
