@@ -3,14 +3,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/driver/memory_frame.h"
 #include "proto/model/vxlan_packet.h"
 
 #define LOOKUPS_MAX 4
 
 struct walk {
     const struct memory_probe_view *view;
-    const struct vxlan_packet *in;
+    const struct memory_frame *frame;
+    const struct vxlan_packet *in; /* of the frame */
     struct vxlan_packet out;
+    bool is_fallback;
     const char *reason; /* of a drop; null: forwarded */
 };
 
@@ -62,12 +65,19 @@ static bool find_vm(const struct walk *w, uint32_t vni, struct entry *ret)
     return false;
 }
 
-static bool rule_matches(const struct acl_match *m, const struct vxlan_packet *p)
+static bool rule_matches(const struct acl_match *m, const struct memory_frame *f)
 {
-    return prefix_contains(&m->src, &p->src) && prefix_contains(&m->dst, &p->dst) &&
-           (!m->has_proto || m->proto == IP_PROTO_UDP) && m->sport.first <= p->sport &&
-           p->sport <= m->sport.last && m->dport.first <= p->dport &&
-           p->dport <= m->dport.last;
+    const struct vxlan_packet *p = &f->packet;
+    bool names_ports = m->sport.first > 0 || m->sport.last < UINT16_MAX ||
+                       m->dport.first > 0 || m->dport.last < UINT16_MAX;
+
+    if (!prefix_contains(&m->src, &p->src) || !prefix_contains(&m->dst, &p->dst) ||
+        (m->has_proto && m->proto != f->proto)) {
+        return false;
+    }
+    return !names_ports ||
+           (f->has_ports && m->sport.first <= p->sport && p->sport <= m->sport.last &&
+            m->dport.first <= p->dport && p->dport <= m->dport.last);
 }
 
 /* The strongest rule that matches; of equal ones a deny. */
@@ -83,7 +93,7 @@ static bool is_denied(const struct walk *w)
 
     while (rows_next(&it, &row)) {
         if (entry_unpack(TABLE_ACL, vni, &row, &e, NULL) ||
-            !rule_matches(&e.acl.match, w->in) || e.acl.priority < best) {
+            !rule_matches(&e.acl.match, w->frame) || e.acl.priority < best) {
             continue;
         }
         denied = e.acl.action == ACL_DENY || (denied && e.acl.priority == best);
@@ -93,6 +103,19 @@ static bool is_denied(const struct walk *w)
 }
 
 /* ---- ways out ---- */
+
+/* A node that knows of no links sends as if it had some. */
+static bool has_uplink(const struct device_config *c, uint8_t family)
+{
+    for (unsigned i = 0; i < c->uplink_count; i++) {
+        const struct uplink *u = &c->uplinks[i];
+
+        if ((family == IP_V4 ? u->addr_v4.family : u->addr_v6.family) != IP_NONE) {
+            return true;
+        }
+    }
+    return c->uplink_count == 0;
+}
 
 /* XGW-H hands on what it cannot answer; XGW-x86 drops it. */
 static void miss(struct walk *w, const char *reason)
@@ -105,6 +128,7 @@ static void miss(struct walk *w, const char *reason)
     }
     w->out = *w->in;
     w->out.outer_ttl--;
+    w->is_fallback = true;
     for (unsigned i = 0; i < c->fallback_member_count; i++) {
         const struct ip *to = w->in->outer_dst.family == IP_V4
                                   ? &c->fallback_members[i].v4
@@ -112,10 +136,32 @@ static void miss(struct walk *w, const char *reason)
 
         if (to->family != IP_NONE) {
             w->out.outer_dst = *to;
+            if (!has_uplink(c, to->family)) {
+                drop(w, "no_uplink");
+            }
             return;
         }
     }
     drop(w, "fallback_no_member");
+}
+
+/* The links of the family take no IP packet of this size. */
+static bool is_too_big(const struct walk *w)
+{
+    const struct device_config *c = w->view->config;
+    uint8_t family = w->out.outer_dst.family;
+    size_t size =
+        vxlan_packet_inner_at(&w->out) - VXLAN_PACKET_IP + w->frame->inner_len;
+
+    for (unsigned i = 0; i < c->uplink_count; i++) {
+        const struct uplink *u = &c->uplinks[i];
+
+        if ((family == IP_V4 ? u->addr_v4.family : u->addr_v6.family) != IP_NONE &&
+            size <= u->mtu) {
+            return false;
+        }
+    }
+    return c->uplink_count > 0;
 }
 
 static void send_to(struct walk *w, const struct ip *to, uint32_t vni, bool leaves)
@@ -123,24 +169,30 @@ static void send_to(struct walk *w, const struct ip *to, uint32_t vni, bool leav
     const struct device_config *c = w->view->config;
     const struct ip *vip = to->family == IP_V4 ? &c->vip_v4 : &c->vip_v6;
     bool is_same = to->family == w->in->outer_dst.family;
+    bool counts_hop = leaves || vni != w->in->vni;
 
-    if (is_h(w) && !is_same) {
-        miss(w, "");
+    if ((is_h(w) && !is_same) || (counts_hop && w->in->ttl < 2)) {
+        miss(w, "inner_ttl");
         return;
     }
-    if (vip->family == IP_NONE) {
-        drop(w, "no_vip");
+    if (is_h(w) && !has_uplink(c, to->family)) { /* its tables are in this order */
+        drop(w, "no_uplink");
+        return;
+    }
+    if (vip->family == IP_NONE || !has_uplink(c, to->family)) {
+        drop(w, vip->family == IP_NONE ? "no_vip" : "no_uplink");
         return;
     }
     w->out.outer_src = *vip;
     w->out.outer_dst = *to;
     w->out.outer_ttl--;
     w->out.vni = vni;
-    if (leaves || vni != w->in->vni) {
-        w->out.ttl--;
-    }
+    w->out.ttl -= counts_hop;
     if (!is_same) {
         w->out.has_outer_csum = to->family == IP_V6 && !c->udp6_zero_csum;
+    }
+    if (is_too_big(w)) {
+        miss(w, "mtu");
     }
 }
 
@@ -193,41 +245,68 @@ static void route(struct walk *w)
     drop(w, "peer_limit");
 }
 
-/* ---- checks before ---- */
+/* ---- all together ---- */
 
-static bool is_ours(const struct device_config *c, const struct ip *dst)
+static uint8_t flags_of(const struct walk *w)
 {
-    return ip_compare(dst, &c->vtep_v4) == 0 || ip_compare(dst, &c->vtep_v6) == 0 ||
-           ip_compare(dst, &c->vip_v4) == 0 || ip_compare(dst, &c->vip_v6) == 0 ||
-           ip_compare(dst, &c->fallback_v4) == 0 ||
-           ip_compare(dst, &c->fallback_v6) == 0;
+    struct rows_iter it =
+        rows_begin(table_set_rows(w->view->tables, w->in->vni, TABLE_VNI), TABLE_VNI);
+    struct entry e;
+    struct row row;
+
+    return rows_next(&it, &row) && !entry_unpack(TABLE_VNI, w->in->vni, &row, &e, NULL)
+               ? e.vni_row.flags
+               : 0;
 }
 
-static void check(struct walk *w)
+/* ::ffff:0:0/96, where XGW-H has its IPv4 routes. */
+static bool is_mapped(const struct ip *ip)
 {
-    const struct memory_probe_view *v = w->view;
+    static const uint8_t first[12] = { [10] = 0xff, [11] = 0xff };
 
-    if (!is_ours(v->config, &w->in->outer_dst)) {
-        drop(w, "not_our_address");
-    } else if (w->in->outer_ttl < 2) {
-        drop(w, "outer_ttl");
-    } else if (!device_config_takes_from(v->config, &w->in->outer_src)) {
-        drop(w, "source_check");
-    } else if (!table_set_rows(v->tables, w->in->vni, TABLE_VNI)) {
-        drop(w, "unknown_vni");
-    } else if (is_denied(w)) {
+    return ip->family == IP_V6 && memcmp(ip->b, first, sizeof(first)) == 0;
+}
+
+static void decide(struct walk *w)
+{
+    const struct memory_frame *f = w->frame;
+
+    if ((is_h(w) && f->hides_ports && (flags_of(w) & VNI_ACL)) || is_denied(w)) {
         drop(w, "acl_deny");
+    } else if (is_h(w) && (f->has_tags || f->hides_ports || is_mapped(&w->in->dst))) {
+        miss(w, "");
     } else {
         route(w);
     }
 }
 
+/* What came of it, as the device tells it. */
+static void tell(const struct walk *w, struct probe_result *ret)
+{
+    uint8_t bytes[PROBE_FRAME_MAX];
+    size_t len;
+
+    if (w->reason) {
+        ret->outcome = PROBE_DROPPED;
+        snprintf(ret->reason, sizeof(ret->reason), "%s", w->reason);
+        return;
+    }
+    if (w->frame->is_kept) {
+        ret->outcome = PROBE_KEPT;
+        return;
+    }
+    len = memory_frame_write(w->frame, &w->out, w->is_fallback, bytes);
+    ret->frame = len > 0 ? blob_copy(bytes, len) : NULL;
+    ret->outcome = ret->frame ? PROBE_FORWARDED : 0;
+    ret->rc = ret->frame ? RC_OK : RC_NO_MEMORY;
+}
+
 void memory_probe(const struct memory_probe_view *view, const struct blob *frame,
                   struct probe_result *ret)
 {
-    struct vxlan_packet in;
-    struct walk w = { .view = view, .in = &in };
-    uint8_t bytes[VXLAN_PACKET_MAX];
+    const struct memory_node node = { view->tables, view->config };
+    struct memory_frame in;
+    struct walk w = { .view = view, .frame = &in, .in = &in.packet };
 
     memset(ret, 0, sizeof(*ret));
     if (!view->is_ready || !view->config) {
@@ -235,33 +314,34 @@ void memory_probe(const struct memory_probe_view *view, const struct blob *frame
         snprintf(ret->error, sizeof(ret->error), "not ready: nothing is forwarded yet");
         return;
     }
-    ret->outcome = PROBE_DROPPED;
-    if (vxlan_packet_parse(frame->data, frame->len, &in, NULL)) {
-        drop(&w, "inner_not_ip");
-    } else {
-        w.out = in;
-        check(&w);
+    w.reason = memory_frame_read(&node, frame->data, frame->len, &in);
+    if (!w.reason && !in.is_kept) {
+        w.out = in.packet;
+        decide(&w);
     }
-    if (w.reason) {
-        snprintf(ret->reason, sizeof(ret->reason), "%s", w.reason);
-        return;
-    }
-    ret->frame = blob_copy(bytes, vxlan_packet_build(&w.out, bytes));
-    ret->outcome = ret->frame ? PROBE_FORWARDED : 0;
-    ret->rc = ret->frame ? RC_OK : RC_NO_MEMORY;
+    tell(&w, ret);
 }
 
 void memory_probe_spoil(struct probe_result *r)
 {
+    uint8_t bytes[PROBE_FRAME_MAX];
+    bool is_v4 = r->frame->len > VXLAN_PACKET_IP && r->frame->data[12] == 0x08;
+    size_t at = VXLAN_PACKET_IP + (is_v4 ? 20 : 40) + 8 + 6; /* the VNI's last byte */
+    size_t len = r->frame->len;
     struct vxlan_packet p;
-    uint8_t bytes[VXLAN_PACKET_MAX];
     struct blob *other;
 
-    if (vxlan_packet_parse(r->frame->data, r->frame->len, &p, NULL)) {
+    if (len <= at || len > sizeof(bytes)) {
         return; /* it wrote it itself */
     }
-    p.vni ^= 1;
-    other = blob_copy(bytes, vxlan_packet_build(&p, bytes));
+    if (vxlan_packet_parse(r->frame->data, len, &p, NULL) == RC_OK) {
+        p.vni ^= 1;
+        len = vxlan_packet_build(&p, bytes);
+    } else { /* a checksum is not mended: it is another packet as it is */
+        memcpy(bytes, r->frame->data, len);
+        bytes[at] ^= 1;
+    }
+    other = blob_copy(bytes, len);
     if (other) {
         blob_unref(r->frame);
         r->frame = other;

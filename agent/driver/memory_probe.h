@@ -1,10 +1,10 @@
 /*
  * memory_probe - what driver_memory's device makes of a probe.
  *
- * It forwards nothing, so it knows packets that proto/model/vxlan_packet writes and no
- * others: such a one it looks up in its tables and rewrites as tests/reference says for
- * its kind.  What is no such packet is dropped as `inner_not_ip`.  Meters are never
- * red, and next hops are always there.
+ * It forwards nothing, but says of any frame what tests/reference says for its kind: it
+ * reads it byte by byte (memory_frame.h), looks up in its tables, and writes what would
+ * come out.  Outer headers it writes anew, as of a plain host, whatever came.  Meters
+ * are never red, next hops are always there, and ICMP errors are not told.
  */
 #pragma once
 

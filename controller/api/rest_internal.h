@@ -300,6 +300,9 @@ void rest_move_tenant(struct rest_request *r);
 void rest_begin_audit(struct rest_request *r);
 void rest_list_audits(struct rest_request *r);
 void rest_get_audit(struct rest_request *r);
+void rest_begin_probes(struct rest_request *r);
+void rest_list_probes(struct rest_request *r);
+void rest_get_probes(struct rest_request *r);
 /* What was last observed of the node, beside what it is to hold. */
 void rest_add_observed(const struct rest_request *r, json_t *status, const char *node);
 void rest_build_cluster(struct rest_request *r);

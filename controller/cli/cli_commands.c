@@ -3,11 +3,11 @@
 
 #include <stddef.h>
 
-static const char *const kinds[] = { "region",     "policy", "clusters",  "nodes",
-                                     "tenants",    "routes", "vms",       "acl",
-                                     "meter",      "levels", "alarms",    "festivals",
-                                     "operations", "audits", "consumers", "steering",
-                                     NULL };
+static const char *const kinds[] = { "region",     "policy", "clusters", "nodes",
+                                     "tenants",    "routes", "vms",      "acl",
+                                     "meter",      "levels", "alarms",   "festivals",
+                                     "operations", "audits", "probes",   "consumers",
+                                     "steering",   NULL };
 static const char *const deletable[] = { "cluster",  "node", "tenant", "route",
                                          "vm",       "acl",  "meter",  "festival",
                                          "consumer", NULL };
@@ -31,6 +31,15 @@ static const struct cli_option audit_options[] = {
     { "node", 0, "NAME", "This node." },
     { "vni", 0, "VNI", "Only the rows of this VNI, on the nodes that hold it." },
     { "report", 0, NULL, "Name what differs, and repair nothing." },
+    { "no-wait", 0, NULL, "Begin, and do not look on." },
+    { NULL, 0, NULL, NULL },
+};
+static const struct cli_option probe_options[] = {
+    { "cluster", 0, "NAME", "The nodes of this cluster." },
+    { "node", 0, "NAME", "This node." },
+    { "vni", 0, "VNI",
+      "Only what the rows of this VNI say, at the nodes that hold it." },
+    { "coverage", 0, NULL, "Name each cell, its probe, or why it has none." },
     { "no-wait", 0, NULL, "Begin, and do not look on." },
     { NULL, 0, NULL, NULL },
 };
@@ -184,7 +193,7 @@ const struct cli_command cli_commands[] = {
     { "get",
       "region|policy|clusters|nodes|tenants|routes|vms|acl|meter|levels|festivals|"
       "alarms|"
-      "operations|audits|consumers|steering [KEY…]",
+      "operations|audits|probes|consumers|steering [KEY…]",
       "Show objects, or one of them.", 1, 3, kinds, get_options,
       "  xgwctl get nodes\n"
       "  xgwctl get tenants 100 -o json\n"
@@ -309,6 +318,13 @@ const struct cli_command cli_commands[] = {
       "  xgwctl audit --vni 100\n"
       "  xgwctl get audits\n",
       cmd_audit },
+    { "probe", "[--cluster NAME] [--node NAME] [--vni VNI]",
+      "Send nodes probes of all that their entries can make of a packet, and compare.",
+      0, 0, NULL, probe_options,
+      "  xgwctl probe --node gw-1 --coverage\n"
+      "  xgwctl probe --cluster h-1\n"
+      "  xgwctl get probes\n",
+      cmd_probe },
     { "operation cancel", "ID", "Take an operation back, as far as that is safe.", 1, 1,
       NULL, NULL, "  xgwctl operation cancel op-0000000017\n", cmd_operation_cancel },
     { "operation proceed", "ID --without-consumers --reason TEXT",

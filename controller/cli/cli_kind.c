@@ -200,6 +200,16 @@ static const struct cli_column audit_columns[] = {
     { NULL, NULL },
 };
 
+static const struct cli_column probes_columns[] = {
+    { "ID", "id" },           { "NODE", "node" },
+    { "CLUSTER", "cluster" }, { "VNI", "vni" },
+    { "WHO", "who" },         { "STATE", "state" },
+    { "RESULT", "result" },   { "PROBES", "probes" },
+    { "AGREED", "agreed" },   { "DIFFERED", "differed" },
+    { "UNSAID", "unsaid" },   { "ENDED", "ended" },
+    { "REASON", "reason" },   { NULL, NULL },
+};
+
 const struct cli_kind cli_kinds[CLI_KINDS] = {
     { "region",
       "region",
@@ -328,6 +338,7 @@ const struct cli_kind cli_kinds[CLI_KINDS] = {
       operation_columns,
       { NULL, NULL } },
     { "audit", "audits", 1, 0, "[ID]", NULL, NULL, audit_columns, { NULL, NULL } },
+    { "probe", "probes", 1, 0, "[ID]", NULL, NULL, probes_columns, { NULL, NULL } },
     { "alarm", "alarms", 1, 0, "[ID]", NULL, NULL, alarm_columns, { NULL, NULL } },
 };
 

@@ -19,7 +19,7 @@ struct cli_kind {
     const char *related[3]; /* kinds that describe shows below, or null */
 };
 
-enum { CLI_KINDS = 16 };
+enum { CLI_KINDS = 17 };
 extern const struct cli_kind cli_kinds[CLI_KINDS]; /* in the order of applying */
 
 const struct cli_kind *

@@ -13,6 +13,7 @@ enum cli_exit cmd_audit(struct cli *cli);
 enum cli_exit cmd_cluster_build(struct cli *cli);
 enum cli_exit cmd_cluster_drain(struct cli *cli);
 enum cli_exit cmd_cluster_retire(struct cli *cli);
+enum cli_exit cmd_probe(struct cli *cli);
 enum cli_exit cmd_operation_cancel(struct cli *cli);
 enum cli_exit cmd_operation_proceed(struct cli *cli);
 enum cli_exit cmd_policy_get(struct cli *cli);

@@ -23,7 +23,7 @@ static const struct cli_kind *read_kind(const struct cli *cli, unsigned min_keys
             cli,
             "'%s': not region, policy, clusters, nodes, tenants, "
             "routes, vms, acl, meter, levels, festivals, alarms, operations, audits, "
-            "consumers or steering",
+            "probes, consumers or steering",
             cli->args[0]);
     } else if (keys < min_keys || keys > kind->key_count) {
         *ret_code = cli_usage(cli, "%s takes: %s", kind->plural,

@@ -131,8 +131,8 @@ static void forward(const struct probe_node *n, struct probe *p)
     struct probe_want *w = &p->want;
     uint8_t family = p->way.to.family;
     bool has_vip = (family == IP_V4 ? &c->vip_v4 : &c->vip_v6)->family != IP_NONE;
-    bool leaves =
-        p->way.end == WAY_IDC || p->way.end == WAY_REGION || p->way.end == WAY_DERIVED;
+    bool leaves = p->way.end == WAY_IDC || p->way.end == WAY_REGION ||
+                  (p->way.end == WAY_DERIVED && is_h(n)); /* it knows no scopes */
     bool is_elsewhere = leaves || p->way.vni != p->sent.vni;
 
     if (is_h(n) &&

@@ -15,10 +15,19 @@
 #define FOLLOW_MAX     64     /* … of one peer's, from one route … */
 #define FOLLOW_ALL_MAX 512    /* … and of all behind that route */
 #define RULE_ROWS_MAX  1000000
+#define COVERS_MAX     8 /* routes around the present one that are remembered … */
+#define COVER_TRIES    8 /* … and gaps in each that are looked into */
 #define PORT_ANY       40000
 #define PORT_DISCARD   9 /* as probe.c has it */
 
 enum phase { PHASE_VNI, PHASE_ROUTES, PHASE_VMS, PHASE_RULES };
+
+/* A route around the present one: what it decides shows in the gaps between those. */
+struct cover {
+    struct prefix dst;
+    struct route_action action;
+    unsigned tries;
+};
 
 struct matrix {
     uint32_t refs;
@@ -35,7 +44,8 @@ struct matrix {
     enum phase phase;
     struct rows *rows; /* referenced; null: the phase has not begun */
     struct rows_iter it;
-    struct prefix before; /* the route before */
+    struct cover covers[COVERS_MAX]; /* the innermost last */
+    unsigned cover_count;
     struct entry row_of_vni;
     struct picks picks;
 };
@@ -199,10 +209,37 @@ static void consider_inside(const struct walk *w, uint32_t vni, const struct pre
         middle.addr.b[middle.len / 8] |= (uint8_t)(0x80 >> middle.len % 8);
     }
     at[3] = middle.addr;
-    for (unsigned i = 0; i < 4 && lookup_is_routable(&at[i]) &&
-                         lacks(w, end, hops, p->addr.family, out);
-         i++) {
+    for (unsigned i = 0; i < 4 && lacks(w, end, hops, p->addr.family, out); i++) {
         consider(w, vni, &at[i], hops > 0);
+    }
+}
+
+/* One more, or one less; false: there is none within. */
+static bool step(struct ip *ip, int by, const struct prefix *within)
+{
+    for (unsigned i = ip_size(ip); i > 0; i--) {
+        uint8_t old = ip->b[i - 1];
+
+        ip->b[i - 1] = (uint8_t)(old + by);
+        if (old != (by > 0 ? 0xff : 0)) {
+            break;
+        }
+    }
+    return prefix_contains(within, ip);
+}
+
+/* Beside a prefix, within another one. */
+static void consider_beside(const struct walk *w, uint32_t vni, const struct prefix *p,
+                            const struct prefix *within, bool is_peers)
+{
+    struct ip behind = address_last(p);
+    struct ip before = p->addr;
+
+    if (step(&behind, 1, within)) {
+        consider(w, vni, &behind, is_peers);
+    }
+    if (step(&before, -1, within)) {
+        consider(w, vni, &before, is_peers);
     }
 }
 
@@ -317,6 +354,9 @@ static void follow_peer(struct walk *w, uint32_t vni, const struct prefix *withi
          i < FOLLOW_MAX && next_within(w, TABLE_VXLAN_ROUTE, peer, within, &it, &e);
          i++) {
         follow_route(w, vni, within, &e, hops);
+        if (i < COVER_TRIES) {
+            consider_beside(w, vni, &e.route.dst, within, true);
+        }
     }
     follow_vms(w, vni, within, peer, hops);
 }
@@ -337,6 +377,46 @@ static void take_route(const struct walk *w, struct pick *to, const struct prefi
     }
 }
 
+/* What it decides has no example yet. */
+static bool lacks_route(const struct walk *w, const struct cover *c)
+{
+    uint8_t inner = c->dst.addr.family;
+
+    switch (c->action.scope) {
+    case SCOPE_PEER:
+        return true; /* it may be a long way */
+    case SCOPE_LOCAL:
+        return lacks(w, WAY_VM_MISS, 0, inner, 0);
+    default:
+        return lacks(w, end_of(&c->action), 0, inner, c->action.endpoint.family);
+    }
+}
+
+/* Those around it stay, and it is the innermost of those around the next one. */
+static void look_around(struct walk *w, const struct entry *e)
+{
+    struct matrix *m = w->m;
+    const struct prefix *p = &e->route.dst;
+
+    while (m->cover_count > 0 &&
+           !prefix_covers(&m->covers[m->cover_count - 1].dst, p)) {
+        m->cover_count--;
+    }
+    if (m->cover_count > 0) {
+        struct cover *c = &m->covers[m->cover_count - 1];
+
+        take_route(w, &m->picks.routes[CELL_ROUTE_NESTED][matrix_index(p->addr.family)],
+                   p);
+        if (lacks_route(w, c) && c->tries++ < COVER_TRIES) {
+            consider_beside(w, m->vni, p, &c->dst, false);
+        }
+    }
+    if (m->cover_count < COVERS_MAX) {
+        m->covers[m->cover_count++] =
+            (struct cover){ .dst = *p, .action = e->route.action };
+    }
+}
+
 static void look_at_route(struct walk *w, const struct entry *e)
 {
     struct matrix *m = w->m;
@@ -344,15 +424,12 @@ static void look_at_route(struct walk *w, const struct entry *e)
     const struct route_action *a = &e->route.action;
     unsigned in = matrix_index(p->addr.family);
 
-    if (m->before.addr.family == p->addr.family && prefix_covers(&m->before, p)) {
-        take_route(w, &m->picks.routes[CELL_ROUTE_NESTED][in], p);
-    }
+    look_around(w, e);
     if (p->len == 0) {
         take_route(w, &m->picks.routes[CELL_ROUTE_DEFAULT][in], p);
     } else if (p->len == ip_size(&p->addr) * 8) {
         take_route(w, &m->picks.routes[CELL_ROUTE_HOST][in], p);
     }
-    m->before = *p;
     if (a->scope == SCOPE_PEER) {
         w->follow = FOLLOW_ALL_MAX;
         follow_peer(w, m->vni, p, a->vni, 1);
@@ -375,6 +452,12 @@ static void look_at_vm(struct walk *w, const struct entry *e)
               e->vm_nc.nc.family) ||
         (w->m->is_h && p->halves[half_of(w, vm)][in].vni == 0)) {
         consider(w, w->m->vni, vm, false);
+    }
+    if (lacks(w, WAY_VM_MISS, 0, vm->family, 0)) {
+        const struct prefix host = { *vm, (uint8_t)(ip_size(vm) * 8) };
+        const struct prefix all = { .addr.family = vm->family };
+
+        consider_beside(w, w->m->vni, &host, &all, false);
     }
 }
 
@@ -524,7 +607,7 @@ static void enter(struct matrix *m, const struct table_set *s, enum phase phase,
     m->rows = rows_ref(table_set_rows(s, m->vni, table));
     m->it = rows_begin(m->rows, table);
     m->phase = phase;
-    m->before = (struct prefix){ 0 };
+    m->cover_count = 0;
 }
 
 static void leave_vni(struct matrix *m)

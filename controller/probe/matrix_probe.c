@@ -335,6 +335,7 @@ static enum matrix_reach set_field(const struct making *k)
         break;
     case FIELD_MAPPED:
         p->dst = mapped();
+        p->src = address_nowhere(IP_V6, 0); /* not pooled itself */
         break;
     case FIELD_TTL_LOCAL:
     case FIELD_TTL_PEER:

@@ -26,10 +26,11 @@ PROGRAM = None
 PAGE = yaml.safe_load((ROOT / "proto/api/openapi.yaml").read_text())
 METHODS = ("get", "put", "patch", "post", "delete")
 # No alarm stands here, so {alarm} names none.
-VALUES = {"audit": "17", "vni": "700", "name": "api-1", "prefix": "10.0.0.0/24", "vm": "10.0.0.5",
+VALUES = {"audit": "17", "probes": "17", "vni": "700", "name": "api-1", "prefix": "10.0.0.0/24", "vm": "10.0.0.5",
           "rule": "1000,10.0.0.0/8,0.0.0.0/0,tcp,,443", "id": "op-0", "alarm": "1"}
 BODIES = {
     ("post", "/v1/audits"): {"cluster": "k", "repair": False},
+    ("post", "/v1/probes"): {"cluster": "k"},
     ("put", "/v1/region"): {"name": "r", "icmp_source_v4": "192.0.2.1"},
     ("patch", "/v1/region"): {"underlay_sources": ["10.0.0.0/8"]},
     ("put", "/v1/clusters/{name}"): {"vip_v4": "172.31.9.1"},
@@ -170,9 +171,9 @@ class Openapi(unittest.TestCase):
                 a = self.call(method, path, BODIES.get((method, path)),
                               {"confirm": "true"} if method == "delete" else None)
                 wanted = 200
-                if method == "post" and operation["tags"] in (["operations"], ["audits"]):
+                if method == "post" and operation["tags"] in (["operations"], ["audits"], ["probes"]):
                     wanted = 202
-                if "{alarm}" in path or "{audit}" in path:
+                if "{alarm}" in path or "{audit}" in path or "{probes}" in path:
                     wanted = 404
                 self.assertEqual(a.status, wanted,
                                  (method, path, a))

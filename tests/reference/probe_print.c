@@ -6,13 +6,19 @@
  *
  * KIND is x86 or soft-h.  A question is "VNI DST UNDERLAY" (4 or 6), or "VNI - FAMILY"
  * for the probe that a move would send; each is answered with one line of JSON: the
- * frame, and the drop reason or all frames that may come out.
+ * frame, and the drop reason ("kept": none) or all frames that may come out.
+ *
+ *   probe_print KIND DEVICE.json ENTRIES.ndjson --matrix
+ *
+ * prints the cells of the matrix, a line each: its name, and its probe in the same form
+ * or why there is none.
  */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "controller/probe/matrix.h"
 #include "controller/probe/probe.h"
 #include "proto/model/entry_text.h"
 
@@ -112,11 +118,9 @@ static struct table_set *read_tables(const char *path)
 
 /* ---- answers ---- */
 
-static json_t *hex_of(const struct vxlan_packet *p)
+static json_t *hex_of(const uint8_t *frame, size_t len)
 {
-    uint8_t frame[VXLAN_PACKET_MAX];
-    char text[2 * VXLAN_PACKET_MAX + 1];
-    size_t len = vxlan_packet_build(p, frame);
+    char text[2 * PROBE_FRAME_MAX + 1] = "";
 
     for (size_t i = 0; i < len; i++) {
         snprintf(text + 2 * i, 3, "%02x", frame[i]);
@@ -124,52 +128,100 @@ static json_t *hex_of(const struct vxlan_packet *p)
     return json_string(text);
 }
 
-static void print(const struct probe *p)
+/* What is sent, and what must come of it. */
+static void describe(const struct probe *p, json_t *out)
 {
     const struct probe_want *w = &p->want;
-    json_t *out = json_object();
     json_t *frames = json_array();
+    uint8_t frame[PROBE_FRAME_MAX];
 
     for (unsigned i = 0; w->is_fallback && i < w->member_count; i++) {
-        struct vxlan_packet packet = w->packet;
-
-        packet.outer_dst = w->members[i];
-        json_array_append_new(frames, hex_of(&packet));
+        json_array_append_new(frames,
+                              hex_of(frame, probe_frame_out(p, &w->members[i], frame)));
     }
     if (w->outcome == PROBE_FORWARDED && !w->is_fallback) {
-        json_array_append_new(frames, hex_of(&w->packet));
+        json_array_append_new(
+            frames, hex_of(frame, probe_frame_out(p, &w->packet.outer_dst, frame)));
     }
-    json_object_set_new(out, "sent", hex_of(&p->sent));
-    json_object_set_new(out, "reason", json_string(w->reason));
+    json_object_set_new(out, "sent", hex_of(frame, probe_frame(p, frame)));
+    json_object_set_new(out, "reason",
+                        json_string(w->outcome == PROBE_KEPT ? "kept" : w->reason));
     json_object_set_new(out, "frames", frames);
+}
+
+static void print(json_t *out)
+{
     json_dumpf(out, stdout, JSON_COMPACT);
     putchar('\n');
     json_decref(out);
+}
+
+static void answer_questions(const struct probe_node *node)
+{
+    unsigned family;
+    char text[64];
+    unsigned vni;
+
+    while (scanf("%u %63s %u", &vni, text, &family) == 3) {
+        json_t *out = json_object();
+        struct probe p;
+
+        if (strcmp(text, "-") == 0) {
+            probe_make(node, vni, (uint8_t)family, 7, &p);
+        } else {
+            struct ip dst = read_ip(text);
+
+            probe_make_to(node, vni, &dst, (uint8_t)family, 7, &p);
+        }
+        describe(&p, out);
+        print(out);
+    }
+}
+
+/* In slices of a few rows, as a core that has other things to do. */
+static void print_matrix(const struct probe_node *node)
+{
+    struct matrix *m = matrix_new(node->config->kind != DEVICE_X86, 0);
+    struct matrix_cell cells[MATRIX_CELLS_MAX];
+    uint16_t count = matrix_cells(cells);
+    bool is_done = false;
+
+    must(m, "a matrix");
+    while (!is_done) {
+        uint32_t units = 7;
+
+        is_done = matrix_work(m, node->tables, &units);
+    }
+    for (uint16_t i = 0; i < count; i++) {
+        char name[MATRIX_NAME_MAX + 1];
+        enum matrix_reach reach;
+        json_t *out;
+        struct probe p;
+
+        matrix_cell_print(&cells[i], name, sizeof(name));
+        reach = matrix_probe(m, &cells[i], node, 1000 + i, &p);
+        out = json_pack("{s:s, s:s}", "cell", name, "reach", matrix_reach_text(reach));
+        if (reach == MATRIX_COVERED) {
+            describe(&p, out);
+        }
+        print(out);
+    }
+    matrix_unref(m);
 }
 
 int main(int argc, char **argv)
 {
     struct device_config *config = calloc(1, sizeof(*config));
     struct probe_node node;
-    char text[64];
-    unsigned vni;
-    unsigned family;
 
-    must(argc == 4 && config, "KIND DEVICE.json ENTRIES.ndjson");
+    must((argc == 4 || argc == 5) && config, "KIND DEVICE.json ENTRIES.ndjson");
     config->kind = strcmp(argv[1], "x86") == 0 ? DEVICE_X86 : DEVICE_SOFT_H;
     read_device(argv[2], config);
     node = (struct probe_node){ read_tables(argv[3]), config };
-    while (scanf("%u %63s %u", &vni, text, &family) == 3) {
-        struct probe p;
-
-        if (strcmp(text, "-") == 0) {
-            probe_make(&node, vni, (uint8_t)family, 7, &p);
-        } else {
-            struct ip dst = read_ip(text);
-
-            probe_make_to(&node, vni, &dst, (uint8_t)family, 7, &p);
-        }
-        print(&p);
+    if (argc == 5) {
+        print_matrix(&node);
+    } else {
+        answer_questions(&node);
     }
     return 0;
 }

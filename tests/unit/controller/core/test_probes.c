@@ -235,6 +235,33 @@ START_TEST(all_of_a_cluster_are_asked_and_can_be_stopped)
 }
 END_TEST
 
+/* Also what is wrong with frames, which the rows of one VNI do not ask after. */
+START_TEST(a_whole_node_is_sent_all_that_can_be_wrong_with_a_packet)
+{
+    struct probes_record *record = malloc(sizeof(*record));
+    struct probes_status s;
+    struct world w;
+    unsigned dropped = 0;
+    uint64_t first;
+
+    world_init(&w);
+    ck_assert_uint_eq(probes_ask_cluster(w.rig->core, "c1", "test", &first), 1);
+    s = finish(&w, first);
+    ck_assert_msg(s.result == PROBES_PASSED, "%s", s.why);
+    ck_assert(!core_probes(w.rig->core, first, record));
+    for (uint16_t i = 0; i < record->cell_count; i++) {
+        const struct probes_cell *c = &record->cells[i];
+
+        ck_assert(c->reach != MATRIX_UNSEEN);
+        ck_assert((c->reach == MATRIX_COVERED) == (c->verdict == VERDICT_AGREED));
+        dropped += strncmp(c->want, "outer_", 6) == 0;
+    }
+    ck_assert_uint_gt(dropped, 5);
+    world_fini(&w);
+    free(record);
+}
+END_TEST
+
 START_TEST(who_is_not_there_is_not_probed)
 {
     static const struct {
@@ -279,6 +306,7 @@ int main(void)
     tcase_add_test(tc, a_node_without_a_session_cannot_say_in_the_end);
     tcase_add_test(tc, probes_go_out_together_and_no_more_than_may_be_under_way);
     tcase_add_test(tc, all_of_a_cluster_are_asked_and_can_be_stopped);
+    tcase_add_test(tc, a_whole_node_is_sent_all_that_can_be_wrong_with_a_packet);
     tcase_add_test(tc, who_is_not_there_is_not_probed);
     return unit_run("core_probes", tc);
 }
