@@ -23,6 +23,7 @@ struct counts {
 
 struct brood {
     uint64_t look_ms;                    /* not before */
+    bool knows_came;                     /* `came` is this look's */
     bool is_looking;                     /* a look is under way … */
     uint32_t at;                         /* … and goes on here */
     uint32_t begun;                      /* moves that it began or let in */
@@ -216,6 +217,7 @@ static bool may_look(struct core *c, struct brood *b)
     }
     if (!b->is_looking) {
         b->is_looking = true;
+        b->knows_came = false;
         b->at = 0;
         b->begun = 0;
         b->now = (struct counts){ 0 };
@@ -338,8 +340,9 @@ void brood_build(struct core *c, const struct operation *o, struct run *r,
     struct brood *b = brood_of(r);
 
     if (may_look(c, b)) {
-        if (b->at == 0 && o->step == BUILD_BACK) {
+        if (!b->knows_came && o->step == BUILD_BACK) {
             find_came(c, o, b);
+            b->knows_came = true;
         }
         for (; b->at < o->build.vni_count && c->units > 0; b->at++) {
             look_at_named(c, o, b, b->at);

@@ -377,6 +377,7 @@ uint64_t core_steering_revision(const struct core *c);
 /* Takes the history that was read from files; only what the shell keeps is kept. */
 void core_set_history(struct core *c, struct history *history);
 
+uint32_t core_operation_count(const struct core *c);
 /* Operations in the order of their making; null behind the last. */
 const struct operation *core_operation_at(const struct core *c, uint32_t index);
 const struct operation *core_operation_find(const struct core *c, const char *id);

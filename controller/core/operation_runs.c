@@ -268,6 +268,11 @@ bool operations_work(struct core *c)
 
 /* ---- reads ---- */
 
+uint32_t core_operation_count(const struct core *c)
+{
+    return c->objects.operation_count;
+}
+
 const struct operation *core_operation_at(const struct core *c, uint32_t index)
 {
     return index < c->objects.operation_count ? &c->objects.operations[index] : NULL;

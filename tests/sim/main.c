@@ -52,6 +52,10 @@ static void print_counts(const struct sim *s, double seconds)
         (unsigned long long)c->moved, (unsigned long long)c->refuted,
         (unsigned long long)c->turned, (unsigned long long)c->followings,
         (unsigned long long)c->waived);
+    printf("  clusters: built %llu of %llu times, drained %llu of %llu, cancels %llu\n",
+           (unsigned long long)c->built, (unsigned long long)c->builds,
+           (unsigned long long)c->drained, (unsigned long long)c->drains,
+           (unsigned long long)c->cancels);
     printf("  checks: %llu full, %llu of `applied`\n", (unsigned long long)c->checks,
            (unsigned long long)c->applied_checks);
 }

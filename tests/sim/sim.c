@@ -64,6 +64,8 @@ static uint64_t next_wake(const struct sim *s)
     at = other < at ? other : at;
     other = consumers_wake(s);
     at = other < at ? other : at;
+    other = works_wake(s);
+    at = other < at ? other : at;
     for (unsigned i = 0; i < s->config.nodes; i++) {
         other = agent_wake(&s->agents[i]);
         at = other < at ? other : at;
@@ -88,6 +90,7 @@ static void step(struct sim *s, uint64_t until_ms)
     moves_follow(s);
     consumers_check(s);
     consumers_step(s);
+    works_step(s);
     churn_setup(s);
     links_step(s);
     for (unsigned i = 0; i < s->config.nodes; i++) {

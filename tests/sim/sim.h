@@ -11,6 +11,7 @@
  *   sim_churn.c       what tenants do, and what was acknowledged to them
  *   sim_moves.c       tenants that move
  *   sim_consumers.c   who follows steering from outside
+ *   sim_works.c       clusters that are drained, retired and built
  *   sim_fault.c       what goes wrong
  *   sim_check.c       what must hold
  */
@@ -120,7 +121,8 @@ struct sim_command {
 struct sim_counts {
     uint64_t moves, moved, refuted; /* … because a probe said otherwise */
     uint64_t turned;                /* rows of load balancers, by moves */
-    uint64_t followings, waived;    /* of consumers; moves that did not wait for them */
+    uint64_t builds, built, drains, drained, cancels; /* of clusters */
+    uint64_t followings, waived; /* of consumers; moves that did not wait for them */
     uint64_t steps, commands, acknowledged, refused, unknown;
     uint64_t link_cuts, partitions, agent_crashes, device_crashes, disconnects;
     uint64_t controller_crashes, store_errors, write_errors, corruptions, stalls, lies;
@@ -162,6 +164,8 @@ struct sim {
     struct sim_consumer consumers[SIM_CONSUMERS];
     uint64_t consumers_revision;
     uint64_t passed[SIM_FOLLOWED]; /* by VNI: the last move that was seen to go on */
+    uint64_t works_at_ms;          /* somebody looks at the clusters again */
+    uint64_t works_counted;        /* the last build or drain that is counted as done */
     uint64_t churn_at_ms;
     uint32_t setup_step;
     bool is_setup_waiting;
@@ -206,6 +210,13 @@ void links_step(struct sim *s);
 uint64_t links_wake(const struct sim *s);
 void links_fini(struct sim *s);
 
+/* ---- sim_works.c: clusters are drained, retired and built again ---- */
+
+uint64_t works_wake(const struct sim *s);
+void works_step(struct sim *s);
+/* Whoever is at home somewhere can be reached there, and no cluster is half built. */
+void works_check(struct sim *s);
+
 /* ---- sim_consumers.c ---- */
 
 void consumers_name(unsigned consumer, char ret[REGION_NAME_MAX + 1]);
@@ -216,6 +227,8 @@ void consumers_check(struct sim *s);
 /* ---- sim_moves.c ---- */
 
 bool moves_are_over(const struct sim *s);
+/* The first of those that may have gone on since the last look. */
+uint32_t moves_first_of_newest(const struct sim *s);
 bool moves_is_moving(const struct sim *s, uint32_t vni);
 void moves_begin(struct sim *s, uint32_t vni, struct sim_command *slot);
 void moves_follow(struct sim *s); /* the model learns of homes that have changed */

@@ -451,6 +451,7 @@ void check_all(struct sim *s)
         check_device(s, &s->agents[i], sets[i % SIM_CLUSTERS]);
     }
     check_homes(s, sets);
+    works_check(s);
     for (unsigned c = 0; c < SIM_CLUSTERS; c++) {
         table_set_free(sets[c]);
     }

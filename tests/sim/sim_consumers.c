@@ -5,13 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NEWEST        256 /* operations that may have gone on since the last look */
 #define SILENT_MAX_MS 900000
-
-static uint64_t number_of(const struct operation *o)
-{
-    return strtoull(o->id + 3, NULL, 10);
-}
 
 void consumers_name(unsigned consumer, char ret[REGION_NAME_MAX + 1])
 {
@@ -34,29 +28,22 @@ uint64_t consumers_wake(const struct sim *s)
     return at;
 }
 
-static uint32_t first_of_newest(const struct sim *s)
-{
-    uint32_t count = 0;
-
-    while (core_operation_at(s->core, count)) {
-        count++;
-    }
-    return count > NEWEST ? count - NEWEST : 0;
-}
-
 /* Its traffic goes where steering says at this moment; it remembers the moves whose
  * target that is. */
 static void follow(struct sim *s, struct sim_consumer *c)
 {
     const struct operation *o;
 
-    for (uint32_t i = first_of_newest(s); (o = core_operation_at(s->core, i)); i++) {
+    for (uint32_t i = moves_first_of_newest(s); (o = core_operation_at(s->core, i));
+         i++) {
         const struct home *to = &o->move.to;
         const struct cluster *k =
-            o->state == OPERATION_RUNNING ? core_steering(s->core, o->move.vni) : NULL;
+            o->kind == OPERATION_MOVE && o->state == OPERATION_RUNNING
+                ? core_steering(s->core, o->move.vni)
+                : NULL;
 
         if (k && strcmp(k->name, to->h[0] ? to->h : to->x86) == 0) {
-            c->followed[o->move.vni % SIM_FOLLOWED] = number_of(o);
+            c->followed[o->move.vni % SIM_FOLLOWED] = operation_number(o);
         }
     }
 }
@@ -77,8 +64,10 @@ static void proceed(struct sim *s)
 {
     const struct operation *o;
 
-    for (uint32_t i = first_of_newest(s); (o = core_operation_at(s->core, i)); i++) {
-        if (o->state == OPERATION_RUNNING && o->step == MOVE_STEER) {
+    for (uint32_t i = moves_first_of_newest(s); (o = core_operation_at(s->core, i));
+         i++) {
+        if (o->kind == OPERATION_MOVE && o->state == OPERATION_RUNNING &&
+            o->step == MOVE_STEER) {
             struct command cmd = { .kind = COMMAND_PROCEED, .who = "sim" };
 
             memcpy(cmd.proceed.id, o->id, sizeof(cmd.proceed.id));
@@ -120,18 +109,20 @@ void consumers_check(struct sim *s)
         return;
     }
     s->consumers_revision = core_revision(s->core);
-    for (uint32_t i = first_of_newest(s); (o = core_operation_at(s->core, i)); i++) {
+    for (uint32_t i = moves_first_of_newest(s); (o = core_operation_at(s->core, i));
+         i++) {
         uint64_t *passed = &s->passed[o->move.vni % SIM_FOLLOWED];
         bool is_past = o->state == OPERATION_DONE ||
                        (o->state == OPERATION_RUNNING && o->step > MOVE_STEER);
 
-        if (!is_past || number_of(o) <= *passed) {
+        if (o->kind != OPERATION_MOVE || !is_past || operation_number(o) <= *passed) {
             continue;
         }
-        *passed = number_of(o);
+        *passed = operation_number(o);
         s->counts.waived += o->move.waived_by[0] != '\0';
         for (unsigned k = 0; k < SIM_CONSUMERS && !o->move.waived_by[0]; k++) {
-            if (s->consumers[k].followed[o->move.vni % SIM_FOLLOWED] != number_of(o)) {
+            if (s->consumers[k].followed[o->move.vni % SIM_FOLLOWED] !=
+                operation_number(o)) {
                 sim_fail(s,
                          "%s: vni %u leaves its source, and consumer %u did not "
                          "follow",

@@ -1,14 +1,15 @@
 /* Tenants that move between clusters while all else goes on. */
 #include "tests/sim/sim.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#define NEWEST 256 /* operations that may have gone on since the last look */
+#define NEWEST 1024 /* operations that may have gone on since the last look */
 
-static uint64_t number_of(const struct operation *o)
+uint32_t moves_first_of_newest(const struct sim *s)
 {
-    return strtoull(o->id + 3, NULL, 10);
+    uint32_t count = core_operation_count(s->core);
+
+    return count > NEWEST ? count - NEWEST : 0;
 }
 
 bool moves_are_over(const struct sim *s)
@@ -28,7 +29,8 @@ bool moves_is_moving(const struct sim *s, uint32_t vni)
     const struct operation *o;
 
     for (uint32_t i = 0; (o = core_operation_at(s->core, i)); i++) {
-        if (o->state == OPERATION_RUNNING && o->move.vni == vni) {
+        if (o->kind == OPERATION_MOVE && o->state == OPERATION_RUNNING &&
+            o->move.vni == vni) {
             return true;
         }
     }
@@ -78,29 +80,28 @@ static void follow(struct sim *s, const struct operation *o)
 void moves_follow(struct sim *s)
 {
     const struct operation *o;
-    uint32_t count = 0;
 
     if (!s->core || !core_is_ready(s->core) ||
         core_revision(s->core) == s->followed_revision) {
         return;
     }
     s->followed_revision = core_revision(s->core);
-    while (core_operation_at(s->core, count)) {
-        count++;
-    }
-    for (uint32_t i = count > NEWEST ? count - NEWEST : 0; i < count; i++) {
+    for (uint32_t i = moves_first_of_newest(s); (o = core_operation_at(s->core, i));
+         i++) {
         uint64_t *last;
 
-        o = core_operation_at(s->core, i);
+        if (o->kind != OPERATION_MOVE) {
+            continue;
+        }
         last = &s->followed[o->move.vni % SIM_FOLLOWED];
-        if (number_of(o) > *last &&
+        if (operation_number(o) > *last &&
             (o->state == OPERATION_DONE ||
              (o->state == OPERATION_RUNNING && o->step >= MOVE_STEER))) {
-            *last = number_of(o);
+            *last = operation_number(o);
             follow(s, o);
-        } else if (number_of(o) > *last && o->state == OPERATION_UNDONE &&
+        } else if (operation_number(o) > *last && o->state == OPERATION_UNDONE &&
                    o->step == MOVE_PROBE) {
-            *last = number_of(o);
+            *last = operation_number(o);
             s->counts.refuted += strstr(o->text, "VNI is") != NULL;
         }
     }
@@ -141,8 +142,8 @@ void moves_check_steered(struct sim_agent *lb, const struct change_list *changes
             continue;
         }
         for (uint32_t i = 0; (o = core_operation_at(s->core, i)); i++) {
-            if (o->state == OPERATION_RUNNING && o->move.vni == ch->vni &&
-                o->step < MOVE_REMOVE) {
+            if (o->kind == OPERATION_MOVE && o->state == OPERATION_RUNNING &&
+                o->move.vni == ch->vni && o->step < MOVE_REMOVE) {
                 s->counts.turned++;
                 check_whole(s, lb, ch->vni, e.vni_cluster.cluster);
             }
