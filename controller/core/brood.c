@@ -9,6 +9,8 @@
  */
 #include "controller/core/core_internal.h"
 
+#include "controller/core/probes.h"
+
 #include <stdio.h>
 
 #define LOOK_MS 100 /* between two looks */
@@ -573,9 +575,43 @@ enum gate brood_audit(struct core *c, const struct operation *o, struct run *r,
     return all;
 }
 
+static enum gate gate_of_probes(const struct core *c, uint64_t number,
+                                struct probes_status *s)
+{
+    if (!probes_status(c, number, s)) {
+        return GATE_OPEN_YET;
+    }
+    return s->result == PROBES_PASSED   ? GATE_PASSED
+           : s->result == PROBES_FAILED ? GATE_FAILED
+                                        : GATE_OPEN_YET;
+}
+
 enum gate brood_probe(struct core *c, const struct operation *o, struct run *r,
                       char why[OPERATION_TEXT_MAX + 1])
 {
-    (void)c, (void)o, (void)r, (void)why;
-    return GATE_PASSED;
+    struct brood *b = brood_of(r);
+    enum gate all = GATE_PASSED;
+
+    if (b->check_count == 0 && b->check_ms > c->now_ms) {
+        explain(why, "probes said nothing: all are sent again");
+        return GATE_OPEN_YET;
+    }
+    if (b->check_count == 0) {
+        b->check_count =
+            probes_ask_cluster(c, operation_cluster(o), o->who, &b->check_first);
+    }
+    for (uint32_t i = 0; i < b->check_count && all != GATE_FAILED; i++) {
+        struct probes_status s = { 0 };
+        enum gate gate = gate_of_probes(c, b->check_first + i, &s);
+
+        if (gate == GATE_OPEN_YET && s.result != PROBES_OPEN) {
+            return ask_again(c, b); /* it cannot say */
+        }
+        if (gate == GATE_FAILED) {
+            why[0] = '\0'; /* before what others wait for */
+        }
+        explain(why, gate == GATE_PASSED ? "" : s.why);
+        all = gate == GATE_PASSED ? all : gate;
+    }
+    return all;
 }

@@ -143,6 +143,7 @@ static void answer_audit(struct device *d, const struct ctl_audit *a)
         ck_assert(!table_set_put(d->tables, d->forgets_vni, TABLE_VM_NC, NULL));
         d->forgets_vni = 0;
     }
+    d->lies = d->lies || (a->vni == 0 && d->turns_liar);
     d->audits++;
     m.audit.audit_id = a->audit_id;
     m.audit.rc = d->audit_rc;

@@ -23,6 +23,7 @@ struct device {
     enum rc audit_rc;         /* what an AUDIT is answered with */
     uint8_t loses_table;      /* a read-back finds nothing of it; 0: none */
     uint32_t forgets_vni;     /* loses its VM-NC rows when all is read back; 0: none */
+    bool turns_liar;          /* lies once all was read back */
     bool lies;                /* its probes come out with another VNI */
     enum rc probe_rc;         /* what a PROBE is answered with */
     uint32_t audits;

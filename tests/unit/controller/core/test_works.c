@@ -264,6 +264,22 @@ START_TEST(a_tenant_that_its_move_does_not_prove_stops_the_build)
 }
 END_TEST
 
+START_TEST(a_probe_of_the_whole_cluster_that_differs_stops_the_build)
+{
+    struct world w;
+    const struct operation *o;
+
+    begin_world(&w);
+    w.at[1].turns_liar = true; /* behind what each tenant's move has proven */
+    begin_build(&w);
+    o = until(&w, 0, 0);
+    ck_assert_ptr_nonnull(strstr(o->text, "a probe says otherwise than the entries: "));
+    ck_assert_ptr_nonnull(strstr(o->text, "expected a packet to"));
+    check_back(&w, CLUSTER_FAILED);
+    world_fini(&w);
+}
+END_TEST
+
 /* The breach comes in the `_i`-th stage. */
 START_TEST(a_breach_takes_everybody_home_again)
 {
@@ -506,6 +522,7 @@ int main(void)
         tc, a_build_whose_controller_died_at_any_moment_is_finished_by_the_next, 0, 40);
     tcase_add_test(tc, what_a_node_lost_stops_the_build_and_is_named);
     tcase_add_test(tc, a_tenant_that_its_move_does_not_prove_stops_the_build);
+    tcase_add_test(tc, a_probe_of_the_whole_cluster_that_differs_stops_the_build);
     tcase_add_loop_test(tc, a_breach_takes_everybody_home_again, 0, BUILD_STAGES);
     tcase_add_loop_test(
         tc, a_build_that_is_cancelled_leaves_nothing_behind_and_may_be_repeated, 0, 3);
