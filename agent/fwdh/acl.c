@@ -119,6 +119,51 @@ const struct hacl_slot *hacl_find(const struct hacl *a, uint32_t vni)
     }
 }
 
+static void store_key(const struct hacl_key *k, uint32_t vni, uint8_t *b)
+{
+    const uint64_t words[] = { k->src[0], k->src[1], k->dst[0], k->dst[1] };
+
+    b[0] = (uint8_t)(vni >> 16);
+    store_be16(b + 1, (uint16_t)vni);
+    for (unsigned i = 0; i < 4; i++) {
+        uint64_t be = __builtin_bswap64(words[i]);
+
+        memcpy(b + 3 + 8 * i, &be, sizeof(be));
+    }
+    b[35] = (uint8_t)(k->rest >> 40);
+    store_be16(b + 36, (uint16_t)(k->rest >> 24));
+    store_be16(b + 38, (uint16_t)(k->rest >> 8));
+    b[40] = k->rest & 1;
+}
+
+void hacl_entry(const struct hacl *a, uint32_t i, struct phys_entry *ret)
+{
+    const struct hacl_rule *r = rules_of(a) + i;
+
+    *ret = (struct phys_entry){ .table = PHYS_ACL,
+                                .action = r->denies ? PHYS_DENY : PHYS_PERMIT,
+                                .priority = r->priority };
+    store_key(&r->key, r->vni, ret->key);
+    store_key(&r->mask, 0xffffff, ret->mask);
+}
+
+uint32_t hacl_find_entry(const struct hacl *a, const struct phys_entry *e)
+{
+    const struct hacl_slot *slot = hacl_find(a, load_be24(e->key));
+
+    for (uint32_t i = 0; slot && i < slot->count; i++) {
+        struct phys_entry there;
+
+        hacl_entry(a, slot->first + i, &there);
+        if (there.priority == e->priority &&
+            memcmp(there.key, e->key, sizeof(e->key)) == 0 &&
+            memcmp(there.mask, e->mask, sizeof(e->mask)) == 0) {
+            return slot->first + i;
+        }
+    }
+    return HRECORDS_NONE;
+}
+
 static bool matches(const struct hacl_rule *r, const struct hacl_key *k)
 {
     return (((r->key.src[0] ^ k->src[0]) & r->mask.src[0]) |

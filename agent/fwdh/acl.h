@@ -45,6 +45,11 @@ struct hacl {
  * when there is no rule.  RC_NO_MEMORY. */
 enum rc hacl_build(const struct hrecords *records, struct lines *lines, uint32_t *ret);
 
+/* Rule `i` of all, below `rule_count`, as the entry that it is (but for its half). */
+void hacl_entry(const struct hacl *a, uint32_t i, struct phys_entry *ret);
+/* The rule of the entry's key, mask and priority; HRECORDS_NONE: there is none. */
+uint32_t hacl_find_entry(const struct hacl *a, const struct phys_entry *e);
+
 static inline uint64_t hacl_rest(uint8_t proto, uint16_t sport, uint16_t dport,
                                  bool has_ports)
 {

@@ -118,6 +118,7 @@ static void half_fini(struct hhalf *h)
         free(h->meter[m]);
     }
     lines_unreserve(h->nc, HNC_COUNT * sizeof(*h->nc));
+    hswitch_kept_fini(h);
     for (unsigned k = 0; k < PHYS_COUNTERS; k++) {
         free(h->base[k]);
     }
@@ -317,7 +318,7 @@ static enum rc publish_config(struct hswitch *s, struct hhalf *h, struct err *er
     return RC_OK;
 }
 
-static enum rc publish_acl(struct hswitch *s, struct hhalf *h, struct err *err)
+enum rc hswitch_publish_acl(struct hswitch *s, struct hhalf *h, struct err *err)
 {
     uint32_t line = 0;
 
@@ -350,7 +351,7 @@ enum rc hswitch_publish(struct hswitch *s, bool *ret_config, struct err *err)
             *ret_config |= rc == RC_OK;
         }
         if (h->acl_is_stale && rc == RC_OK) {
-            rc = publish_acl(s, h, err);
+            rc = hswitch_publish_acl(s, h, err);
         }
     }
     atomic_fetch_add(&s->retire.epoch, 1);

@@ -7,10 +7,15 @@
  * vtep, source, vni, acl and meters in the half of the port it came in by (even ports
  * half 0, odd ones half 1), and through all others in the half that `vni` names.
  *
- * What the control thread sees of an entry are records; what packets see are structures
- * made for lookups (trie, parts, exact tables, arrays).  Both change together, an entry
- * at a time: readers never wait and find an entry's old or new state.  Only vtep,
- * source and acl are published at hswitch_publish(), at the end of a request.
+ * What was written of an entry are records; what packets see are structures made for
+ * lookups (trie, parts, exact tables, arrays).  Both change together, an entry at a
+ * time: readers never wait and find an entry's old or new state.  Only vtep, source and
+ * acl are published at hswitch_publish(), at the end of a request.
+ *
+ * **An entry is there when packets get it**: a read-back tells what the structures
+ * answer, and of a write, whether an entry is there or not is what they say.  Records
+ * that say otherwise are a fault.  It is told (`is_sound` false), and any write of the
+ * entry puts both right.
  *
  * One writer, the control thread; workers only read, and report quiescent states.
  */
@@ -119,7 +124,14 @@ struct hhalf {
     bool config_is_stale;
     bool acl_is_stale;
     struct hcount *base[PHYS_COUNTERS]; /* what writes to a counter took off */
+    struct { /* for tests: entries whose delete gets lost in one place; owned */
+        struct phys_entry *at;
+        uint32_t count, cap;
+    } kept[2];
 };
+
+/* For tests: one of the two places in which a fault can happen. */
+enum htamper_place { HTAMPER_RECORDS = 1, HTAMPER_STRUCTURES = 2 };
 
 struct hretired_config {
     struct hretired_config *next;
@@ -184,17 +196,25 @@ enum rc hswitch_clear(struct hswitch *s, unsigned half, struct err *err);
 struct hcursor {
     uint32_t at;
     uint32_t row;
+    bool is_behind_records; /* on its way along the structures, for what they hide */
+    struct exact_cursor slots;
+    struct htrie_cursor nodes;
 };
 
-/* The next entry of a table at or behind the cursor, after looking at no more than
- * `*budget` places (counted down).  False: the end, or the budget is used up. */
+/* The next entry that packets get of a table, at or behind the cursor, after looking at
+ * no more than `*budget` places (counted down).  False: the end, or the budget is used
+ * up.  `*ret_is_sound` (may be null) is false where the records say otherwise, or where
+ * the entry stands twice: then it may be told once more.  An entry that stood
+ * throughout, in a switch without a fault, is told once. */
 bool hswitch_next(const struct hswitch *s, unsigned half, enum phys_table table,
-                  struct hcursor *c, uint32_t *budget, struct phys_entry *ret);
+                  struct hcursor *c, uint32_t *budget, struct phys_entry *ret,
+                  bool *ret_is_sound);
 
 /* One entry by key, mask and priority. */
 bool hswitch_find(const struct hswitch *s, unsigned half, const struct phys_entry *key,
-                  struct phys_entry *ret);
+                  struct phys_entry *ret, bool *ret_is_sound);
 
+/* By the records. */
 uint32_t hswitch_count(const struct hswitch *s, unsigned half, enum phys_table table);
 /* Most entries; what RC_FULL is about. */
 uint32_t hswitch_limit(const struct hswitch *s, enum phys_table table);
@@ -205,6 +225,18 @@ void hswitch_get_meter(const struct hswitch *s, unsigned half, enum phys_meter m
                        uint32_t index, struct phys_meter_config *ret);
 void hswitch_get_counter(const struct hswitch *s, unsigned half,
                          enum phys_counter counter, uint32_t index, struct hcount *ret);
+
+/* ---- for tests ---- */
+
+/* Does to one of the two places what a fault does: puts the entry there, over what
+ * stands there, or takes it out, unseen by who writes.  RC_NOT_FOUND; RC_INVALID: vtep
+ * and source have no structure of their own, and route_part's rows are their own
+ * records. */
+enum rc hswitch_tamper(struct hswitch *s, unsigned half, enum htamper_place place,
+                       enum phys_op op, const struct phys_entry *e, struct err *err);
+/* The next delete of the entry does not reach that place. */
+enum rc hswitch_tamper_keep(struct hswitch *s, unsigned half, enum htamper_place place,
+                            const struct phys_entry *e, struct err *err);
 
 /* ---- workers ---- */
 

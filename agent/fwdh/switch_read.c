@@ -55,29 +55,57 @@ static bool next_part(const struct hswitch *s, const struct hhalf *h, struct hcu
     return false;
 }
 
-bool hswitch_next(const struct hswitch *s, unsigned half, enum phys_table table,
-                  struct hcursor *c, uint32_t *budget, struct phys_entry *ret)
+/* Along the records: what packets get by the key of each. */
+static bool next_recorded(const struct hhalf *h, const struct hrecords *records,
+                          struct hcursor *c, uint32_t *budget, struct phys_entry *ret)
 {
-    const struct hhalf *h = &s->half[half];
-    const struct hrecords *records = &h->records[table];
+    struct phys_entry record;
 
-    if (table == PHYS_ROUTE_PART) {
-        return next_part(s, h, c, budget, ret);
-    }
     while (c->row<records->top && * budget> 0) {
         --*budget;
-        if (hrecords_get(records, c->row++, ret)) {
+        if (hrecords_get(records, c->row++, &record) && hswitch_seen(h, &record, ret)) {
             return true;
         }
     }
     return false;
 }
 
-bool hswitch_find(const struct hswitch *s, unsigned half, const struct phys_entry *key,
-                  struct phys_entry *ret)
+static bool tell(const struct hhalf *h, const struct phys_entry *e, bool *ret_is_sound)
+{
+    if (ret_is_sound) {
+        *ret_is_sound = e->table == PHYS_ROUTE_PART || hswitch_is_recorded(h, e);
+    }
+    return true;
+}
+
+bool hswitch_next(const struct hswitch *s, unsigned half, enum phys_table table,
+                  struct hcursor *c, uint32_t *budget, struct phys_entry *ret,
+                  bool *ret_is_sound)
 {
     const struct hhalf *h = &s->half[half];
-    uint32_t row;
+
+    if (table == PHYS_ROUTE_PART) {
+        return next_part(s, h, c, budget, ret) && tell(h, ret, ret_is_sound);
+    }
+    if (!c->is_behind_records) {
+        if (next_recorded(h, &h->records[table], c, budget, ret)) {
+            return tell(h, ret, ret_is_sound);
+        }
+        c->is_behind_records = *budget > 0;
+    }
+    if (!c->is_behind_records || !hswitch_next_stray(s, half, table, c, budget, ret)) {
+        return false;
+    }
+    if (ret_is_sound) {
+        *ret_is_sound = false;
+    }
+    return true;
+}
+
+bool hswitch_find(const struct hswitch *s, unsigned half, const struct phys_entry *key,
+                  struct phys_entry *ret, bool *ret_is_sound)
+{
+    const struct hhalf *h = &s->half[half];
 
     if (key->table == PHYS_ROUTE_PART) {
         uint32_t part = load_be16(key->key);
@@ -94,10 +122,9 @@ bool hswitch_find(const struct hswitch *s, unsigned half, const struct phys_entr
             want = hpart_row_of(hparts_at(&h->parts, part), (unsigned)place);
             fill_part(s, part, &want, ret);
         }
-        return place >= 0;
+        return place >= 0 && tell(h, ret, ret_is_sound);
     }
-    row = hrecords_find(&h->records[key->table], key);
-    return row != HRECORDS_NONE && hrecords_get(&h->records[key->table], row, ret);
+    return hswitch_seen(h, key, ret) && tell(h, ret, ret_is_sound);
 }
 
 uint32_t hswitch_count(const struct hswitch *s, unsigned half, enum phys_table table)

@@ -14,11 +14,15 @@ static enum rc put_exact(struct exact *table, struct exact_entry x)
     return exact_put(table, &x, &existed, &old);
 }
 
-static void del_exact(struct exact *table, struct exact_entry x)
+/* With all copies of it, which only a fault makes. */
+static void del_exact(struct hhalf *h, const struct phys_entry *e)
 {
+    struct exact *table = hswitch_exact(h, (enum phys_table)e->table);
+    struct exact_entry key = hswitch_exact_key(e);
     uint64_t old;
 
-    (void)exact_del(table, &x, &old);
+    (void)exact_del(table, &key, &old);
+    (void)exact_purge(table, &key, false);
 }
 
 static struct exact_entry vni_entry(const struct phys_entry *e)
@@ -110,26 +114,18 @@ static void del_nc(struct hhalf *h, const struct phys_entry *e)
                           memory_order_release);
 }
 
-static unsigned bucket_of(const struct phys_entry *e)
-{
-    return e->table == PHYS_NEXT_HOP
-               ? (e->key[0] & 1u) << 8 | e->key[1]
-               : (e->key[0] & 1u) << 10 | (load_be16(e->key + 1) & 0x3ff);
-}
-
 static void put_bucket(struct hhalf *h, const struct phys_entry *e, uint32_t value)
 {
     _Atomic(uint32_t) *table = e->table == PHYS_NEXT_HOP ? h->next_hop : h->fallback;
 
-    atomic_store_explicit(&table[bucket_of(e)], value, memory_order_release);
+    atomic_store_explicit(&table[hswitch_bucket_of(e)], value, memory_order_release);
 }
 
 /* Replaces a row of port_out; `e` null of action: takes it out. */
 static enum rc put_port_out(struct hswitch *s, struct hhalf *h,
                             const struct phys_entry *e, bool is_there)
 {
-    unsigned place =
-        (load_be16(e->key) & 0x1ffu) << 2 | (e->key[2] & 1u) << 1 | (e->key[3] & 1u);
+    unsigned place = hswitch_port_out_of(e);
     const struct hport_out *old =
         atomic_load_explicit(&h->port_out[place], memory_order_relaxed);
     struct hport_out *fresh = NULL;
@@ -155,8 +151,7 @@ static enum rc put_port_out(struct hswitch *s, struct hhalf *h,
     return RC_OK;
 }
 
-/* An insert or a modify: makes packets see `e`. */
-static enum rc put_seen(struct hswitch *s, struct hhalf *h, const struct phys_entry *e)
+enum rc hswitch_put_seen(struct hswitch *s, struct hhalf *h, const struct phys_entry *e)
 {
     switch ((enum phys_table)e->table) {
     case PHYS_VTEP:
@@ -194,7 +189,7 @@ static enum rc put_seen(struct hswitch *s, struct hhalf *h, const struct phys_en
     return RC_BUG;
 }
 
-static enum rc del_seen(struct hswitch *s, struct hhalf *h, const struct phys_entry *e)
+enum rc hswitch_del_seen(struct hswitch *s, struct hhalf *h, const struct phys_entry *e)
 {
     switch ((enum phys_table)e->table) {
     case PHYS_VTEP:
@@ -202,22 +197,16 @@ static enum rc del_seen(struct hswitch *s, struct hhalf *h, const struct phys_en
         h->config_is_stale = true;
         return RC_OK;
     case PHYS_VNI:
-        del_exact(&h->vni, vni_entry(e));
+    case PHYS_VM_NC:
+    case PHYS_VM_NC_SPILL:
+    case PHYS_VM_NC_CONFLICT:
+        del_exact(h, e);
         return RC_OK;
     case PHYS_ACL:
         h->acl_is_stale = true;
         return RC_OK;
     case PHYS_ROUTE_TCAM:
         return del_tcam(h, e);
-    case PHYS_VM_NC:
-        del_exact(&h->vm_nc, vm_entry(e));
-        return RC_OK;
-    case PHYS_VM_NC_SPILL:
-        del_exact(&h->spill, vm_entry(e));
-        return RC_OK;
-    case PHYS_VM_NC_CONFLICT:
-        del_exact(&h->conflict, conflict_entry(e));
-        return RC_OK;
     case PHYS_NC:
         del_nc(h, e);
         return RC_OK;
@@ -286,6 +275,9 @@ static enum rc write_part(struct hhalf *h, enum phys_op op, const struct phys_en
     if (op == PHYS_MODIFY) {
         return hparts_set(&h->parts, part, (unsigned)place, &row);
     }
+    if (op == PHYS_DELETE && hswitch_keeps(h, HTAMPER_STRUCTURES, e)) {
+        return RC_OK;
+    }
     rc = op == PHYS_INSERT ? hparts_add(&h->parts, part, &row)
                            : hparts_del(&h->parts, part, (unsigned)place);
     if (rc == RC_OK) {
@@ -294,32 +286,53 @@ static enum rc write_part(struct hhalf *h, enum phys_op op, const struct phys_en
     return rc;
 }
 
+static enum rc delete_entry(struct hswitch *s, struct hhalf *h,
+                            const struct phys_entry *e, uint32_t row)
+{
+    enum rc rc =
+        hswitch_keeps(h, HTAMPER_STRUCTURES, e) ? RC_OK : hswitch_del_seen(s, h, e);
+
+    if (rc == RC_OK && row != HRECORDS_NONE && !hswitch_keeps(h, HTAMPER_RECORDS, e)) {
+        hrecords_remove(&h->records[e->table], row);
+    }
+    return rc;
+}
+
+/* Is it there?  What packets get is what counts; the records follow. */
 static enum rc write_record(struct hswitch *s, struct hhalf *h, enum phys_op op,
                             const struct phys_entry *e)
 {
     struct hrecords *records = &h->records[e->table];
+    struct exact *exact = hswitch_exact(h, (enum phys_table)e->table);
     uint32_t row = hrecords_find(records, e);
+    struct phys_entry was;
     enum rc rc;
 
-    if ((row != HRECORDS_NONE) == (op == PHYS_INSERT)) {
+    if (hswitch_seen(h, e, &was) == (op == PHYS_INSERT)) {
         return op == PHYS_INSERT ? RC_EXISTS : RC_NOT_FOUND;
     }
-    if (op == PHYS_INSERT && records->count >= records->limit) {
+    if (op == PHYS_DELETE) {
+        return delete_entry(s, h, e, row);
+    }
+    if (row == HRECORDS_NONE && records->count >= records->limit) {
         return RC_FULL;
     }
-    if (op == PHYS_INSERT && !hrecords_reserve(records)) {
+    if (row == HRECORDS_NONE && !hrecords_reserve(records)) {
         return RC_NO_MEMORY;
     }
-    rc = op == PHYS_DELETE ? del_seen(s, h, e) : put_seen(s, h, e);
+    rc = hswitch_put_seen(s, h, e);
     if (rc != RC_OK) {
         return rc;
     }
-    if (op == PHYS_INSERT) {
+    if (exact && op == PHYS_MODIFY) {
+        struct exact_entry key = hswitch_exact_key(e);
+
+        (void)exact_purge(exact, &key, true);
+    }
+    if (row == HRECORDS_NONE) {
         (void)hrecords_add(records, e);
-    } else if (op == PHYS_MODIFY) {
-        hrecords_set(records, row, e);
     } else {
-        hrecords_remove(records, row);
+        hrecords_set(records, row, e);
     }
     return RC_OK;
 }
@@ -423,22 +436,44 @@ enum rc hswitch_set_counter(struct hswitch *s, unsigned half, enum phys_counter 
 
 /* ---- emptying ---- */
 
+/* Lets go of what was retired now and then. */
+static void breathe(struct hswitch *s, unsigned *written)
+{
+    if (++*written % 4096 == 0) {
+        atomic_fetch_add(&s->retire.epoch, 1);
+        hswitch_reclaim_lines(s);
+    }
+}
+
+/* First along the records, whatever packets get by them, then what no record leads to.
+ */
 static enum rc clear_table(struct hswitch *s, unsigned half, enum phys_table table,
                            struct err *err)
 {
-    struct hcursor c = { 0, 0 };
+    struct hrecords *records = &s->half[half].records[table];
+    struct hcursor c = { .at = 0 };
     uint32_t budget = UINT32_MAX;
     struct phys_entry e;
     unsigned written = 0;
     enum rc rc = RC_OK;
 
-    while (rc == RC_OK && hswitch_next(s, half, table, &c, &budget, &e)) {
-        rc = hswitch_write(s, half, PHYS_DELETE, &e, err);
-        c.row = table == PHYS_ROUTE_PART ? 0 : c.row; /* those behind moved up */
-        if (++written % 4096 == 0) {
-            atomic_fetch_add(&s->retire.epoch, 1);
-            hswitch_reclaim_lines(s);
+    for (uint32_t row = 0; table != PHYS_ROUTE_PART && row < records->top; row++) {
+        if (!hrecords_get(records, row, &e)) {
+            continue;
         }
+        rc = hswitch_write(s, half, PHYS_DELETE, &e, err);
+        if (rc == RC_NOT_FOUND) {
+            hrecords_remove(records, row);
+        } else if (rc != RC_OK) {
+            return rc;
+        }
+        breathe(s, &written);
+    }
+    rc = RC_OK;
+    while (rc == RC_OK && hswitch_next(s, half, table, &c, &budget, &e, NULL)) {
+        rc = hswitch_write(s, half, PHYS_DELETE, &e, err);
+        c.row = 0; /* of a partition: those behind moved up */
+        breathe(s, &written);
     }
     return rc;
 }

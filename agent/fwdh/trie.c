@@ -247,6 +247,70 @@ enum rc htrie_del(struct htrie *t, const struct hkey *key, unsigned length)
     return RC_OK;
 }
 
+/* ---- read-backs ---- */
+
+const struct htrie_row *htrie_find(const struct htrie *t, const struct hkey *key,
+                                   unsigned length)
+{
+    const struct htrie_node *n = length < SHORT
+                                     ? load(&t->shorts[short_place(key, length)])
+                                     : load(&t->root[key->vni >> (24 - SHORT)]);
+
+    while (n && n->length < length) {
+        n = load(&n->child[hkey_bit(key, n->length)]);
+    }
+    return n && n->has_row && n->length == length && common(n, key, length) == length
+               ? &n->row
+               : NULL;
+}
+
+/* The first node behind (key, length) in the order of keys, shorter ones first. */
+static const struct htrie_node *behind(const struct htrie_node *n,
+                                       const struct hkey *key, unsigned length)
+{
+    const struct htrie_node *best = NULL;
+
+    while (n) {
+        unsigned shared = common(n, key, length);
+        const struct htrie_node *left = load(&n->child[0]);
+        const struct htrie_node *right = load(&n->child[1]);
+
+        if (shared < n->length) { /* all of it is behind, or nothing */
+            return shared == length || hkey_bit(&n->key, shared) ? n : best;
+        }
+        if (n->length == length) {
+            return left ? left : right ? right : best;
+        }
+        best = !hkey_bit(key, n->length) && right ? right : best;
+        n = hkey_bit(key, n->length) ? right : left;
+    }
+    return best;
+}
+
+bool htrie_next(const struct htrie *t, struct htrie_cursor *c,
+                const struct htrie_node **ret)
+{
+    const struct htrie_node *n;
+
+    if (c->slot >= 2 * HTRIE_SLOTS) {
+        return false;
+    }
+    if (c->slot < HTRIE_SLOTS) { /* short rows first */
+        n = load(&t->shorts[c->slot++]);
+    } else {
+        n = load(&t->root[c->slot - HTRIE_SLOTS]);
+        n = c->is_inside ? behind(n, &c->key, c->length) : n;
+        c->is_inside = n != NULL;
+        c->slot += n == NULL;
+        if (n) {
+            c->key = n->key;
+            c->length = n->length;
+        }
+    }
+    *ret = n && n->has_row ? n : NULL;
+    return true;
+}
+
 /* ---- readers ---- */
 
 void htrie_start(const struct htrie *t, struct htrie_query *q)

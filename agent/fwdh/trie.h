@@ -65,6 +65,25 @@ enum rc htrie_put(struct htrie *t, const struct hkey *key, unsigned length,
 /* Takes it out; it is there.  RC_NO_MEMORY as above. */
 enum rc htrie_del(struct htrie *t, const struct hkey *key, unsigned length);
 
+/* ---- for read-backs: the writer's thread ---- */
+
+/* The row of exactly this prefix; null: there is none. */
+const struct htrie_row *htrie_find(const struct htrie *t, const struct hkey *key,
+                                   unsigned length);
+
+/* Where a walk along all prefixes is; starts zero. */
+struct htrie_cursor {
+    struct hkey key;
+    uint32_t slot;
+    uint8_t length;
+    bool is_inside; /* behind `key` and `length`, of the slot */
+};
+/* The next node or place of a short row, after looking at one; `*ret` null: no row is
+ * there.  False: the end.  Rows that stand throughout are met once, whatever else
+ * comes and goes between the calls. */
+bool htrie_next(const struct htrie *t, struct htrie_cursor *c,
+                const struct htrie_node **ret);
+
 /* ---- readers ---- */
 
 #define HTRIE_BURST 64

@@ -116,6 +116,7 @@ static enum rc start_server(struct hcontrol *c, struct err *err)
     rc = rc == RC_OK ? hcontrol_calls_register(c, err) : rc;
     rc = rc == RC_OK ? hcontrol_stream_register(c, err) : rc;
     rc = rc == RC_OK ? hcontrol_report_register(c, err) : rc;
+    rc = rc == RC_OK ? hcontrol_tamper_register(c, err) : rc;
     rc = rc == RC_OK
              ? rpc_server_listen(c->rpc, c->config.address, c->config.tls, NULL, err)
              : rc;

@@ -9,7 +9,7 @@
  *
  * Beside P4Runtime it answers two calls of the gateway's own service, as no chip does:
  * GetCounters (ports, cores, and of drops those around the packet path: no_buffer) and
- * GetTop.
+ * GetTop.  Tests have a third one, Tamper.
  */
 #pragma once
 
@@ -35,7 +35,8 @@ struct hcontrol_config {
     unsigned worker_count;     /* number of the sender that we are */
     struct probe_port *probes; /* worker 0 reads it */
     struct rte_ring *from_workers;
-    int wake_fd; /* eventfd: from_workers is no longer empty */
+    int wake_fd;        /* eventfd: from_workers is no longer empty */
+    bool is_tamperable; /* for tests: serves Tamper */
 };
 
 /* Starts to serve; everything in `config` is borrowed until hcontrol_free(). */

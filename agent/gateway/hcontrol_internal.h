@@ -1,6 +1,7 @@
 /* hcontrol_internal - shared by the files of hcontrol: hcontrol.c (life, ports,
  * frames), hcontrol_calls.c (writes, reads, pipeline), hcontrol_stream.c (arbitration,
- * packets), hcontrol_report.c (what a chip does not tell). */
+ * packets), hcontrol_report.c (what a chip does not tell),
+ * hcontrol_tamper.c (for tests). */
 #pragma once
 
 #include "agent/gateway/frames.h"
@@ -36,6 +37,7 @@ struct hcontrol {
 enum rc hcontrol_calls_register(struct hcontrol *c, struct err *err);
 enum rc hcontrol_stream_register(struct hcontrol *c, struct err *err);
 enum rc hcontrol_report_register(struct hcontrol *c, struct err *err);
+enum rc hcontrol_tamper_register(struct hcontrol *c, struct err *err); /* for tests */
 
 /* After a write: neighbours follow vtep and source, and what nobody holds is freed. */
 void hcontrol_follow(struct hcontrol *c);

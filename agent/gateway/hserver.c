@@ -184,6 +184,7 @@ static void write_all(struct hserver *s, unsigned half, struct p4rt_cursor *upda
         for (unsigned i = 0; i < count; i++) {
             enum rc rc = write_update(s, half, &some[i]);
 
+            s->updates += rc == RC_OK;
             note_outcome(ret, done++, rc, &some[i].err);
         }
     }
@@ -228,6 +229,40 @@ void hserver_write(struct hserver *s, const uint8_t *bytes, size_t len,
     }
     write_all(s, (unsigned)half, &updates, ret);
     publish(s, ret);
+}
+
+/* ---- for tests ---- */
+
+enum rc hserver_tamper(struct hserver *s, enum htamper_place place, bool keeps,
+                       const uint8_t *bytes, size_t len, struct err *err)
+{
+    struct p4rt_write_head head;
+    struct p4rt_cursor updates;
+    struct p4rt_piece piece;
+    enum rc rc = p4rt_write_open(bytes, len, &head, &updates, err);
+    int half = rc == RC_OK ? hserver_half(head.device_id) : 0;
+
+    if (half < 0) {
+        return err_set(err, RC_NOT_FOUND, "no such device: 1 and 2 are the halves");
+    }
+    while (rc == RC_OK && p4rt_next(&updates, &piece)) {
+        struct p4rt_entity entity;
+        enum phys_op op;
+
+        rc = p4rt_update_decode(piece, &op, &entity, err);
+        if (rc == RC_OK && (entity.kind != P4RT_TABLE || entity.is_default)) {
+            return err_set(err, RC_INVALID, "tamper: no entry of a table");
+        }
+        if (rc == RC_OK) {
+            rc = keeps ? hswitch_tamper_keep(s->tables, (unsigned)half, place,
+                                             &entity.entry, err)
+                       : hswitch_tamper(s->tables, (unsigned)half, place, op,
+                                        &entity.entry, err);
+        }
+    }
+    /* Whoever is in the middle of a lookup starts it anew, as behind a write. */
+    atomic_fetch_add(&s->tables->retire.epoch, 1);
+    return rc;
 }
 
 /* ---- the pipeline ---- */

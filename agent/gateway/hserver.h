@@ -32,6 +32,7 @@ struct hserver {
     struct hswitch *tables; /* borrowed */
     struct hdevice device[HSWITCH_HALVES];
     bool config_changed; /* vtep or source: its reader clears it */
+    uint64_t updates;    /* of entries and cells that were done, since the start */
 };
 
 void hserver_init(struct hserver *s, struct hswitch *tables);
@@ -52,6 +53,12 @@ int hserver_half(uint64_t device_id);
  * this returns. */
 void hserver_write(struct hserver *s, const uint8_t *bytes, size_t len,
                    struct hanswer *ret);
+
+/* For tests: the updates of a WriteRequest, done as faults do them (hswitch_tamper());
+ * with `keeps`, the next deletes of its entries get lost in that place.  Ends at the
+ * first that is refused. */
+enum rc hserver_tamper(struct hserver *s, enum htamper_place place, bool keeps,
+                       const uint8_t *bytes, size_t len, struct err *err);
 
 /* SetForwardingPipelineConfigRequest. */
 void hserver_set_pipeline(struct hserver *s, const uint8_t *bytes, size_t len,

@@ -49,20 +49,31 @@ void hread_fini(struct hread *r)
 
 /* ---- tables ---- */
 
+/* As packets get it.  Where our own records contradict that, twice in a row: nothing in
+ * P4Runtime says it otherwise, and who does not know us sees the same entry again. */
+static void tell(struct buf *to, const struct phys_entry *e, bool is_sound)
+{
+    p4rt_response_entry(to, e);
+    if (!is_sound) {
+        p4rt_response_entry(to, e);
+    }
+}
+
 /* Some places of one table; true when it is through. */
 static bool tell_table(const struct hserver *s, struct hread *r, enum phys_table table,
                        struct buf *to)
 {
     uint32_t budget = table == PHYS_ROUTE_PART ? TURN_PARTS : TURN_PLACES;
     struct phys_entry e;
+    bool is_sound;
 
-    while (hswitch_next(s->tables, r->half, table, &r->at, &budget, &e)) {
-        p4rt_response_entry(to, &e);
+    while (hswitch_next(s->tables, r->half, table, &r->at, &budget, &e, &is_sound)) {
+        tell(to, &e, is_sound);
     }
     if (budget == 0) {
         return false;
     }
-    r->at = (struct hcursor){ 0, 0 };
+    r->at = (struct hcursor){ .at = 0 };
     return true;
 }
 
@@ -80,9 +91,10 @@ static bool tell_tables(const struct hserver *s, struct hread *r, struct buf *to
 static bool tell_entry(const struct hserver *s, const struct hread *r, struct buf *to)
 {
     struct phys_entry e;
+    bool is_sound;
 
-    if (hswitch_find(s->tables, r->half, &r->query.entry, &e)) {
-        p4rt_response_entry(to, &e);
+    if (hswitch_find(s->tables, r->half, &r->query.entry, &e, &is_sound)) {
+        tell(to, &e, is_sound);
     }
     return true;
 }
@@ -194,7 +206,7 @@ static bool next_query(const struct hserver *s, struct hread *r, struct hanswer 
     }
     r->has_query = true;
     r->table = 0;
-    r->at = (struct hcursor){ 0, 0 };
+    r->at = (struct hcursor){ .at = 0 };
     r->cell_kind = r->cell = 0;
     return true;
 }

@@ -200,6 +200,7 @@ static enum rc start_hcontrol(struct gateway *g, struct err *err)
         .probes = &g->probes,
         .from_workers = g->local,
         .wake_fd = g->wake_fd,
+        .is_tamperable = o->tamper,
     };
 
     return hcontrol_new(&config, &g->hcontrol, err);

@@ -119,15 +119,18 @@ static void do_pipeline(struct hserver *s, const uint8_t *data, size_t len, bool
 static void check_tables(const struct hserver *s, unsigned half)
 {
     for (unsigned t = 0; t < PHYS_TABLES; t++) {
-        struct hcursor c = { 0, 0 };
+        struct hcursor c = { .at = 0 };
         uint32_t budget = UINT32_MAX;
         uint32_t count = 0;
         struct phys_entry e;
         struct phys_entry found;
+        bool is_sound;
 
-        while (hswitch_next(s->tables, half, (enum phys_table)t, &c, &budget, &e)) {
+        while (hswitch_next(s->tables, half, (enum phys_table)t, &c, &budget, &e,
+                            &is_sound)) {
             count++;
-            FUZZ_CLAIM(hswitch_find(s->tables, half, &e, &found));
+            FUZZ_CLAIM(is_sound);
+            FUZZ_CLAIM(hswitch_find(s->tables, half, &e, &found, NULL));
             FUZZ_CLAIM(memcmp(e.data, found.data, sizeof(e.data)) == 0 &&
                        e.action == found.action);
         }

@@ -300,7 +300,7 @@ START_TEST(a_partition_answers_by_priority_and_is_full_at_its_slots)
             rules[at] = rules[--rule_count];
         }
         if (rc == RC_OK && op != PHYS_DELETE) {
-            ck_assert(hswitch_find(s, 0, &e, &got));
+            ck_assert(hswitch_find(s, 0, &e, &got, NULL));
             ck_assert_mem_eq(got.key, e.key, sizeof(e.key));
             ck_assert_mem_eq(got.mask, e.mask, sizeof(e.mask));
             ck_assert_mem_eq(got.data, e.data, sizeof(e.data));
@@ -344,7 +344,7 @@ static struct phys_entry vm_entry(uint32_t vni, uint32_t key, uint32_t nc)
 START_TEST(a_read_back_tells_what_stood_throughout_exactly_once)
 {
     static bool stands[64], shown[64];
-    struct hcursor c = { 0, 0 };
+    struct hcursor c = { .at = 0 };
     struct phys_entry e;
     unsigned steps = 0;
 
@@ -356,7 +356,7 @@ START_TEST(a_read_back_tells_what_stood_throughout_exactly_once)
     for (;;) {
         uint32_t budget = 3;
 
-        while (hswitch_next(s, 0, PHYS_VM_NC, &c, &budget, &e)) {
+        while (hswitch_next(s, 0, PHYS_VM_NC, &c, &budget, &e, NULL)) {
             ck_assert_uint_eq(e.data[2], 100u + e.key[7]);
             if (e.key[2] == 7) {
                 ck_assert(!shown[e.key[7]]);
@@ -432,11 +432,11 @@ START_TEST(an_empty_half_has_nothing_and_takes_everything_again)
         publish();
         ck_assert(!hswitch_is_ready(s, 0));
         for (unsigned t = 0; t < PHYS_TABLES; t++) {
-            struct hcursor at = { 0, 0 };
+            struct hcursor at = { .at = 0 };
             uint32_t budget = UINT32_MAX;
 
             ck_assert_uint_eq(hswitch_count(s, 0, (enum phys_table)t), 0);
-            ck_assert(!hswitch_next(s, 0, (enum phys_table)t, &at, &budget, &e));
+            ck_assert(!hswitch_next(s, 0, (enum phys_table)t, &at, &budget, &e, NULL));
         }
         hswitch_get_meter(s, 0, PHYS_METER_FB_MISS, 9, &c);
         ck_assert_uint_eq(c.cir | c.pir | c.cburst | c.pburst, 0);
