@@ -98,6 +98,13 @@ void fib_exceptions_revert(const struct fib_exceptions *x,
  * fib_apply() trusts that structures follow records. */
 enum rc fib_repair(struct fib *f, const struct table_set *records, enum table_id table,
                    uint32_t vni, const uint8_t *key, uint8_t key_len);
+/* Behind the last of several: who refers to a pooled VM-NC value is counted anew, for
+ * nobody knows what a fault did to it.  Walks all VM-NC entries, where a repair met
+ * such a value (some 20 ms for a million); without memory the next one does it. */
+void fib_repaired(struct fib *f);
+
+/* For tests: turns the mark of a VM-NC entry over, as a flipped bit does. */
+void fib_flip_mark(struct fib *f, uint32_t vni, const uint8_t *key, uint8_t key_len);
 
 /* Reads back through the structures that the packet path uses: appends the canonical
  * packed value (entry.h) to `ret_value`.  RC_NOT_FOUND, and RC_INVALID for a key that

@@ -67,6 +67,7 @@ struct fib {
     uint64_t vnis_known;
     uint64_t vnis_held;              /* with any slot: what max_vnis limits */
     const struct table_set *records; /* during fib_apply() */
+    bool must_recount;               /* a repair met pooled VM-NC values */
     struct lpm_route *scratch;
     uint32_t scratch_cap;
 };

@@ -182,6 +182,18 @@ void marks_set(struct fib *f, const struct table_change *c, bool is_v6, uint64_t
     }
 }
 
+void fib_flip_mark(struct fib *f, uint32_t vni, const uint8_t *key, uint8_t key_len)
+{
+    struct fib_key vm;
+
+    if (vm_key_parse(key, key_len, &vm) == RC_OK) {
+        struct exact_entry entry = vm_entry(vni, &vm, 0);
+        struct exact *table = vm_table(f, vm.is_v6);
+
+        exact_mark(table, &entry, !exact_is_marked(table, &entry));
+    }
+}
+
 void marks_of_vni(struct fib *f, uint32_t vni, bool is_v6, uint64_t slot, bool is_set)
 {
     struct marking m;

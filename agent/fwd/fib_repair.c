@@ -1,7 +1,15 @@
 /* Makes structures say what the records say, whatever they say now: for what audits
- * find.  Values that were referred to by what was wrong keep their references: nobody
- * knows any more which they were. */
+ * find.  VM-NC values that were referred to by what was wrong are counted anew;
+ * tunnels and services of routes keep their references: nobody knows any more which
+ * they were. */
 #include "agent/fwd/fib_impl.h"
+
+#include <stdlib.h>
+
+static bool is_pooled(uint64_t code)
+{
+    return (code & NC_POOLED_MASK) == NC_POOLED;
+}
 
 static enum rc repair_vm(struct fib *f, uint32_t vni, const uint8_t *key,
                          uint8_t key_len, const struct rows *rows)
@@ -21,18 +29,59 @@ static enum rc repair_vm(struct fib *f, uint32_t vni, const uint8_t *key,
         return RC_INVALID;
     }
     table = k.is_v6 ? &f->v6 : &f->v4;
+    entry = vm_entry(vni, &k, 0);
+    f->must_recount |= exact_find(table, &entry, &old) && is_pooled(old);
     if (is_there) {
         rc = nc_acquire(f, &value, &code);
+        f->must_recount |= is_pooled(code);
         entry = vm_entry(vni, &k, code);
         rc = rc ? rc : exact_put(table, &entry, &existed, &old);
-    } else {
-        entry = vm_entry(vni, &k, 0);
     }
     if (rc == RC_OK) {
         exact_purge(table, &entry, is_there); /* also copies that no lookup finds */
         exact_mark(table, &entry, mark_is_due(f, slot_find(f, vni, k.is_v6), &k));
     }
     return rc;
+}
+
+/* ---- who refers to what ---- */
+
+static void count_codes(const struct exact *table, uint32_t counts[], uint32_t top)
+{
+    struct exact_cursor c = { 0 };
+    struct exact_entry x;
+    bool is_found;
+
+    while (!c.is_over) {
+        uint32_t budget = UINT32_MAX;
+
+        while (exact_next(table, &c, &budget, &x, &is_found)) {
+            if (is_pooled(x.val) && (x.val & NC_INDEX_MASK) < top) {
+                counts[x.val & NC_INDEX_MASK]++;
+            }
+        }
+    }
+}
+
+void fib_repaired(struct fib *f)
+{
+    uint32_t top = f->ncs.top;
+    uint32_t *counts = f->must_recount ? calloc(top + 1, sizeof(*counts)) : NULL;
+
+    if (!counts || !retire_reserve(&f->retire, f->ncs.live)) {
+        free(counts);
+        return;
+    }
+    count_codes(&f->v4, counts, top);
+    count_codes(&f->v6, counts, top);
+    for (uint32_t i = 0; i < top; i++) {
+        if (pool_recount(&f->ncs, i, counts[i])) {
+            retire_add(&f->retire, RETIRED_NC, i, 0);
+        }
+    }
+    f->must_recount = false;
+    free(counts);
+    atomic_fetch_add(&f->retire.epoch, 1); /* what was retired is now unreachable */
 }
 
 static void repair_vni(struct fib *f, const struct table_change *c,

@@ -139,6 +139,17 @@ _Bool pool_release(struct pool *p, uint32_t index)
     return true;
 }
 
+_Bool pool_recount(struct pool *p, uint32_t index, uint32_t refs)
+{
+    struct pool_tail *tail = tail_of(p, index);
+
+    if (tail->refs == 0) {
+        return false;
+    }
+    tail->refs = refs > 0 ? refs : 1;
+    return refs == 0 && pool_release(p, index);
+}
+
 void pool_reuse(struct pool *p, uint32_t index)
 {
     tail_of(p, index)->next = p->spare;

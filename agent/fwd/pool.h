@@ -41,6 +41,9 @@ uint32_t pool_acquire(struct pool *p, const void *value);
  * pool_reuse() once no reader can hold it. */
 _Bool pool_release(struct pool *p, uint32_t index);
 void pool_reuse(struct pool *p, uint32_t index);
+/* Of a live value: so many references it has, whatever was counted.  True when that is
+ * none: then as pool_release().  Of any other index: nothing. */
+_Bool pool_recount(struct pool *p, uint32_t index, uint32_t refs);
 
 uint64_t pool_memory(const struct pool *p); /* bytes touched */
 

@@ -20,8 +20,10 @@ static void on_tamper(struct rpc_call *call, const struct rpc_msg *msg)
 
         if (device_tamper(c->config.device, &t, &err) == RC_OK) {
             log_warn("tables tampered with", "place=%s keeps=%d bytes=%zu",
-                     t.place == TAMPER_RECORDS ? "records" : "structures", t.keeps,
-                     t.len);
+                     t.place == TAMPER_RECORDS      ? "records"
+                     : t.place == TAMPER_STRUCTURES ? "structures"
+                                                    : "marks",
+                     t.keeps, t.len);
             control_reclaim(c);
             rpc_pb_reply(call, &reply.base);
         } else {

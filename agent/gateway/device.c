@@ -175,11 +175,16 @@ static enum rc repair_rows(struct device *d, const struct device_write *w,
         enum table_id table = (enum table_id)run.table;
         struct row row;
 
-        while (rc == RC_OK && run_next(&it, &row) &&
-               !is_sound(d, table, run.vni, &row)) {
-            rc = fib_repair(d->fib, d->records, table, run.vni, row.key, row.key_len);
+        while (rc == RC_OK && run_next(&it, &row)) {
+            if (!is_sound(d, table, run.vni, &row)) {
+                rc = fib_repair(d->fib, d->records, table, run.vni, row.key,
+                                row.key_len);
+            } else if (table == TABLE_VXLAN_ROUTE) {
+                break; /* all of the VNI's are */
+            }
         }
     }
+    fib_repaired(d->fib);
     return rc ? err_set(err, rc, "structures: no memory to repair them") : RC_OK;
 }
 

@@ -145,10 +145,11 @@ bool device_read(const struct device *d, struct device_reading *r, uint32_t max_
 
 /* ---- for tests ---- */
 
-enum tamper_place { TAMPER_RECORDS = 1, TAMPER_STRUCTURES = 2 };
+enum tamper_place { TAMPER_RECORDS = 1, TAMPER_STRUCTURES = 2, TAMPER_MARKS = 3 };
 /* Does to one of the two what a fault does: the rows of `ops` are put or deleted there
- * alone, unseen by the writer.  With `keeps`, nothing happens now, but the next delete
- * of these rows does not reach that place. */
+ * alone, unseen by the writer; or, of VMs, their marks (agent/fwd/fib_mark.c) are
+ * turned over.  With `keeps`, nothing happens now, but the next delete of these rows
+ * does not reach that place. */
 struct device_tamper {
     enum tamper_place place;
     bool keeps;

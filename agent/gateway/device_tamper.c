@@ -21,6 +21,22 @@ static enum rc tamper_structures(struct device *d, const struct device_tamper *t
     return rc ? err_set(err, rc, "structures: not tampered with") : RC_OK;
 }
 
+static enum rc tamper_marks(struct device *d, const struct device_tamper *t)
+{
+    struct batch_reader r = batch_reader_of(t->ops, t->len);
+    struct batch_run run;
+
+    while (batch_next(&r, &run)) {
+        struct run_reader it = run_reader_of(&run);
+        struct row row;
+
+        while (run.table == TABLE_VM_NC && run_next(&it, &row)) {
+            fib_flip_mark(d->fib, run.vni, row.key, row.key_len);
+        }
+    }
+    return RC_OK;
+}
+
 /* A row without a value is not kept in a set: a flag stands for it. */
 static enum rc keep(struct device *d, const struct device_tamper *t, struct err *err)
 {
@@ -37,11 +53,15 @@ enum rc device_tamper(struct device *d, const struct device_tamper *t, struct er
     uint32_t index;
     enum rc rc = batch_check(t->ops, t->len, false, &count, &index, err);
 
-    if (rc == RC_OK && t->place != TAMPER_RECORDS && t->place != TAMPER_STRUCTURES) {
-        rc = err_set(err, RC_INVALID, "place: records or structures");
+    if (rc == RC_OK && (t->place < TAMPER_RECORDS || t->place > TAMPER_MARKS ||
+                        (t->keeps && t->place == TAMPER_MARKS))) {
+        rc = err_set(err, RC_INVALID, "place: records, structures or marks");
     }
     if (rc != RC_OK) {
         return rc;
+    }
+    if (t->place == TAMPER_MARKS) {
+        return tamper_marks(d, t);
     }
     if (t->keeps) {
         return keep(d, t, err);

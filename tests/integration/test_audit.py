@@ -21,7 +21,7 @@ import controller_rig  # noqa: E402
 import gateway_rig as gw  # noqa: E402
 
 CONTROLLER, AGENT, GATEWAY, XGWCTL = sys.argv[1:5]
-RECORDS, STRUCTURES = 1, 2
+RECORDS, STRUCTURES, MARKS = 1, 2, 3
 NODES = {"gw-a": "a", "gw-b": "b"}
 TENANTS = 40
 
@@ -209,6 +209,22 @@ class Audits(unittest.TestCase):
         """Packets still get what they should; it shows as not soundly there."""
         self.region.tamper("gw-a", RECORDS, gw.PUT, [vm(105, "10.5.3.5", "172.16.5.6")])
         self.check("gw-a", [("missing", self.GOOD_VM, None)])
+
+    def test_a_wrong_mark(self):
+        """A mark says that a VM's route is local, so that no other is looked at."""
+        other = vm(105, "10.5.4.5", "172.16.5.5")
+        self.region.tamper("gw-a", MARKS, gw.PUT, [self.GOOD_VM, other])
+        self.check("gw-a", [("missing", e, None) for e in (self.GOOD_VM, other)])
+
+    def test_a_wrong_mark_where_a_tunnel_leads_away(self):
+        """Packets that a tunnel should take go to the VM."""
+        row = vm(100, "192.0.2.7", "172.16.9.7")
+        self.region.post("/v1/entries", controller_rig.ndjson([row]))
+        self.region.settle()
+        self.region.tamper("gw-a", MARKS, gw.PUT, [row])
+        self.check("gw-a", [("missing", row, None)])
+        self.region.post("/v1/entries", controller_rig.ndjson([{**row, "op": "delete"}]))
+        self.region.settle()
 
     def test_a_duplicate_under_another_key(self):
         self.region.tamper("gw-b", STRUCTURES, gw.PUT, [self.STRAY_VM])

@@ -254,6 +254,14 @@ static const struct corruption corruptions[] = {
       TAMPER_STRUCTURES,
       { VM6 "\"fd00::2\",\"mac\":\"02:00:00:00:00:81\"}" },
       { VM6 "\"fd00::2\",\"mac\":\"02:00:00:00:00:01\"}" } },
+    { "a mark, where the VM's route is local",
+      TAMPER_MARKS,
+      { VM4 "\"172.16.2.2\"}" },
+      { VM4 "\"172.16.2.2\"}" } },
+    { "marks of a VM whose value is pooled, and of another one",
+      TAMPER_MARKS,
+      { VM6 "\"fd00::2\",\"mac\":\"02:00:00:00:00:01\"}", VM4 "\"172.16.2.2\"}" },
+      { VM4 "\"172.16.2.2\"}", VM6 "\"fd00::2\",\"mac\":\"02:00:00:00:00:01\"}" } },
     { "a VM, lost where packets look",
       TAMPER_STRUCTURES,
       { GONE_VM4 },
@@ -440,6 +448,63 @@ START_TEST(a_row_that_is_kept_once_shows_and_goes_with_the_next_delete)
 }
 END_TEST
 
+/* A value that many share is as often referred to as there are rows of it, whatever was
+ * done to it in between: when they go, it goes. */
+START_TEST(what_was_repaired_leaves_nothing_behind)
+{
+    static const char *const pooled[] = {
+        VM6 "\"fd00::2\",\"mac\":\"02:00:00:00:00:01\"}"
+    };
+    static const char *const wrong[] = { VM6
+                                         "\"fd00::2\",\"mac\":\"02:00:00:00:00:81\"}" };
+    static const char *const gone[] = { GONE_VM6 };
+    struct blob *put = batch_of(pooled, 1);
+    struct blob *del = batch_of(gone, 1);
+    struct rig r;
+    uint64_t others;
+
+    rig_init(&r);
+    rig_write(&r, del);
+    others = fib_stats(r.d.fib).ncs;
+    rig_write(&r, put);
+    for (unsigned i = 0; i < 30; i++) {
+        if (i % 3 == 0) {
+            rig_tamper(&r, TAMPER_MARKS, false, pooled, 1);
+        } else if (i % 3 == 1) {
+            rig_tamper(&r, TAMPER_STRUCTURES, false, wrong, 1);
+        } else {
+            rig_tamper(&r, TAMPER_STRUCTURES, false, gone, 1);
+        }
+        rig_write(&r, put);
+        assert_sound(&r, "a repair");
+        ck_assert_uint_eq(fib_stats(r.d.fib).ncs, others + 1);
+    }
+    rig_write(&r, del);
+    ck_assert_uint_eq(fib_stats(r.d.fib).ncs, others);
+    blob_unref(put);
+    blob_unref(del);
+    rig_fini(&r);
+}
+END_TEST
+
+/* One batch: rows that are sound, and behind them one that is not. */
+START_TEST(a_sound_row_hides_no_other_of_its_batch)
+{
+    static const char *const rows[] = { VM4 "\"172.16.2.2\"}", VM6
+                                        "\"fd00::2\",\"mac\":\"02:00:00:00:00:01\"}" };
+    static const char *const gone[] = { GONE_VM6 };
+    struct blob *put = batch_of(rows, 2);
+    struct rig r;
+
+    rig_init(&r);
+    rig_tamper(&r, TAMPER_STRUCTURES, false, gone, 1);
+    rig_write(&r, put);
+    assert_sound(&r, "the second row");
+    blob_unref(put);
+    rig_fini(&r);
+}
+END_TEST
+
 /* Rows come and go between the calls of a read-back; nothing sound is called unsound.
  */
 START_TEST(writes_between_the_calls_make_nothing_unsound)
@@ -492,6 +557,8 @@ int main(void)
         ARRAY_LEN(corruptions));
     tcase_add_test(tc, one_vni_read_alone_shows_what_is_wrong_of_it_and_only_that);
     tcase_add_test(tc, a_row_that_is_kept_once_shows_and_goes_with_the_next_delete);
+    tcase_add_test(tc, what_was_repaired_leaves_nothing_behind);
+    tcase_add_test(tc, a_sound_row_hides_no_other_of_its_batch);
     tcase_add_test(tc, writes_between_the_calls_make_nothing_unsound);
     return unit_run("device_read", tc);
 }
