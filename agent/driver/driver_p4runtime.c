@@ -123,6 +123,7 @@ void p4runtime_go_down(struct p4runtime *p, const struct err *cause)
     bool was_up = p->is_up;
 
     p4runtime_map_drop(p);
+    p4runtime_drop_repairs(p);
     p->is_void |= !TAILQ_EMPTY(&p->active) || !p4rt_writer_is_idle(p->writer) ||
                   (p->read && p->purpose != READ_STATE);
     p4runtime_stop_read(p);
@@ -417,6 +418,7 @@ static void fini(struct p4runtime *p)
 {
     p4runtime_map_drop(p);
     p4runtime_map_free(p->map);
+    p4runtime_drop_repairs(p);
     p4runtime_drop_jobs(p);
     p4runtime_drop_probes(p);
     p4rt_writer_free(p->writer);

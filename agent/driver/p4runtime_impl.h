@@ -101,6 +101,10 @@ struct p4runtime {
     unsigned active_count;
     struct p4rt_read *read;
     enum read_purpose purpose;
+    /* What the session's read-back has to put right: kept back until the session
+     * writes, for it may only want to know. */
+    struct p4rt_requests repairs;
+    bool has_repairs;
     bool is_reading_meters;  /* all entries came; now their meters' cells */
     enum rc read_rc;         /* of xgwh, while entries come */
     struct xgwh_state found; /* by READ_STATE */
@@ -169,6 +173,10 @@ void p4runtime_map_drop(struct p4runtime *p);
 /* p4runtime_read.c */
 void p4runtime_start_read(struct p4runtime *p, enum read_purpose purpose);
 void p4runtime_stop_read(struct p4runtime *p);
+/* Before what the session writes: what its read-back has to put right. */
+void p4runtime_give_repairs(struct p4runtime *p);
+/* They will not be written: the switch is not as believed. */
+void p4runtime_drop_repairs(struct p4runtime *p);
 
 /* p4runtime_probe.c */
 void p4runtime_probe(struct driver *d, uint64_t id, struct blob *frame);

@@ -192,6 +192,7 @@ void p4runtime_settle(struct p4runtime *p)
 
         wait_until_done(p->map);
         j = take_back(p->map);
+        p4runtime_give_repairs(p);
         p4rt_writer_take(p->writer, &p->map->requests);
         p4runtime_mapped(p, j);
     }

@@ -42,10 +42,59 @@ static void log_findings(const struct xgwh_findings *f)
     }
 }
 
+/* ---- what is to be put right ---- */
+
+static void keep_entry(void *ctx, const struct phys_write *w)
+{
+    struct p4runtime *p = ctx;
+
+    p->has_repairs = true;
+    p4rt_requests_entry(&p->repairs, w);
+}
+
+static void keep_meter(void *ctx, const struct phys_meter_write *w)
+{
+    struct p4runtime *p = ctx;
+
+    p->has_repairs = true;
+    p4rt_requests_meter(&p->repairs, w);
+}
+
+/* For the session it waits until that writes. */
+static struct xgwh_sink sink_of_repairs(struct p4runtime *p)
+{
+    struct p4rt_requests_options packing = p4rt_writer_packing(p->writer);
+
+    if (p->purpose != READ_FOR_SESSION) {
+        return p4runtime_sink(p);
+    }
+    p4rt_requests_init(&p->repairs, &packing);
+    return (struct xgwh_sink){ keep_entry, keep_meter, p };
+}
+
+void p4runtime_give_repairs(struct p4runtime *p)
+{
+    if (p->has_repairs) {
+        p->has_repairs = false;
+        p4rt_writer_take(p->writer, &p->repairs);
+    }
+}
+
+void p4runtime_drop_repairs(struct p4runtime *p)
+{
+    if (p->has_repairs) {
+        p->has_repairs = false;
+        p->is_void = true;
+        p4rt_requests_clear(&p->repairs);
+    }
+}
+
+/* ---- believing ---- */
+
 /* Believes what was read. */
 static enum rc believe(struct p4runtime *p, struct err *err)
 {
-    struct xgwh_sink sink = p4runtime_sink(p);
+    struct xgwh_sink sink = sink_of_repairs(p);
     struct xgwh_findings findings = { 0 };
     enum rc rc = p->read_rc;
 
@@ -205,7 +254,11 @@ void p4runtime_start_read(struct p4runtime *p, enum read_purpose purpose)
     } else {
         /* Repairs of the last read-back that were never sent: this one finds them. */
         p4rt_writer_drop(p->writer);
+        p4runtime_drop_repairs(p);
         p->read_rc = xgwh_read_begin(p4runtime_belief(p));
+        if (purpose == READ_FOR_SESSION) {
+            xgwh_read_name_all(p4runtime_belief(p));
+        }
         p->read = p->read_rc == RC_OK ? p4rt_read_tables(p->sw, &read_events, p) : NULL;
     }
     if (!p->read) {

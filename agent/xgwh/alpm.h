@@ -129,6 +129,11 @@ void alpm_routes(const struct alpm *a, alpm_each_route *each, void *ctx);
 void alpm_routes_of(const struct alpm *a, uint32_t vni, alpm_each_route *each,
                     void *ctx);
 
+/* Calls `each` with the routes that a destination meets by this row of route_tcam:
+ * those of its partition, and the one that covers its root.  No row is there: none. */
+void alpm_routes_behind(const struct alpm *a, const struct phys_entry *row,
+                        alpm_each_route *each, void *ctx);
+
 /* Calls `each` with every entry that the switch should hold. */
 typedef bool alpm_each_entry(void *ctx, const struct phys_entry *entry);
 void alpm_entries(const struct alpm *a, alpm_each_entry *each, void *ctx);

@@ -84,6 +84,35 @@ void alpm_routes_of(const struct alpm *a, uint32_t vni, alpm_each_route *each,
     }
 }
 
+void alpm_routes_behind(const struct alpm *a, const struct phys_entry *row,
+                        alpm_each_route *each, void *ctx)
+{
+    unsigned len = row->priority - 1;
+    uint32_t vni =
+        (uint32_t)row->key[0] << 16 | (uint32_t)row->key[1] << 8 | row->key[2];
+    struct alpm_key key = key_of(vni, row->key + 3, 0);
+    uint32_t n;
+
+    if (len > ALPM_BITS) {
+        return;
+    }
+    key.w2 = (key.w2 & 0xffffff00u) | len;
+    n = alpm_row_of(a, &key);
+    if (!key_equal(&a->row[n].key, &key) || !each_of_row(a, n, ALPM_NONE, each, ctx)) {
+        return;
+    }
+    for (unsigned up = len; up-- > ALPM_VNI_BITS;) {
+        struct alpm_key cut = key_cut(&key, up);
+        struct alpm_route route = { .vni = vni, .len = (uint8_t)(up - ALPM_VNI_BITS) };
+
+        key_addr(&cut, route.addr);
+        if (alpm_get(a, vni, route.addr, route.len, &route.result)) {
+            (void)each(ctx, &route);
+            return;
+        }
+    }
+}
+
 void alpm_entries(const struct alpm *a, alpm_each_entry *each, void *ctx)
 {
     const struct alpm_key first = { 0 };

@@ -14,6 +14,7 @@ void plan_fini(struct plan *p)
     }
     free(p->waves);
     free(p->meters);
+    free(p->doubts);
     memset(p, 0, sizeof(*p));
 }
 
@@ -120,6 +121,57 @@ void plan_add_meter(struct plan *p, const struct phys_meter_write *w)
     p->meters[p->meter_count++] = *w;
 }
 
+/* ---- doubts ---- */
+
+bool plan_doubt(struct plan *p, const struct phys_entry *e)
+{
+    struct phys_entry *at =
+        more(p->doubts, p->doubt_count, &p->doubt_cap, sizeof(*p->doubts));
+
+    if (!at) {
+        return false;
+    }
+    p->doubts = at;
+    p->doubts[p->doubt_count++] = *e;
+    return true;
+}
+
+void plan_doubts_clear(struct plan *p)
+{
+    p->doubt_count = 0;
+}
+
+static bool is_write_of(const struct phys_entry *w, const struct phys_entry *e)
+{
+    return w->table == e->table && w->priority == e->priority &&
+           (w->half == PHYS_BOTH || w->half == e->half) &&
+           memcmp(w->key, e->key, sizeof(w->key)) == 0 &&
+           memcmp(w->mask, e->mask, sizeof(w->mask)) == 0;
+}
+
+bool plan_writes(const struct plan *p, const struct phys_entry *e)
+{
+    for (unsigned s = 0; s < STAGES; s++) {
+        for (uint32_t i = 0; i < p->stage[s].count; i++) {
+            if (is_write_of(&p->stage[s].at[i].entry, e)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void end_doubts(struct plan *p, const struct phys_write *w)
+{
+    for (uint32_t i = 0; i < p->doubt_count;) {
+        if (is_write_of(&w->entry, &p->doubts[i])) {
+            p->doubts[i] = p->doubts[--p->doubt_count];
+        } else {
+            i++;
+        }
+    }
+}
+
 /* ---- giving it out ---- */
 
 /* The writes of STAGE_ROUTE by waves, as indexes; null when memory is out. */
@@ -163,6 +215,7 @@ static void give_routes(struct plan *p, const uint32_t *order,
     for (uint32_t i = 0; i < st->count; i++) {
         bool is_first = i == 0 || p->waves[order[i]] != p->waves[order[i - 1]];
 
+        end_doubts(p, &st->at[order[i]]);
         give(&st->at[order[i]], is_first, sink, cost);
     }
 }
@@ -179,6 +232,7 @@ bool plan_flush(struct plan *p, const struct xgwh_sink *sink, struct xgwh_cost *
             continue;
         }
         for (uint32_t i = 0; i < st->count; i++) {
+            end_doubts(p, &st->at[i]);
             give(&st->at[i], i == 0, sink, cost);
         }
         for (uint32_t i = 0; s == STAGE_NC_ADD && i < p->meter_count; i++) {

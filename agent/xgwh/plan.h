@@ -48,6 +48,10 @@ struct plan {
     uint32_t meter_count;
     uint32_t meter_cap;
     bool failed; /* memory ran out: what is here is not all */
+    /* Entries of which a device's own places contradict each other: until they are
+     * written, whatever for.  They outlive a flush. */
+    struct phys_entry *doubts;
+    uint32_t doubt_count, doubt_cap;
 };
 
 /* A zeroed plan is an empty one. */
@@ -62,6 +66,12 @@ void plan_add_strand(struct plan *p, enum plan_strand strand,
 /* What any strand gets from here on comes after all that is there. */
 void plan_join(struct plan *p);
 void plan_add_meter(struct plan *p, const struct phys_meter_write *w);
+
+/* Remembers a doubted entry; false: memory is out. */
+bool plan_doubt(struct plan *p, const struct phys_entry *e);
+void plan_doubts_clear(struct plan *p);
+/* Is there a write of this entry, in its half? */
+bool plan_writes(const struct plan *p, const struct phys_entry *e);
 
 /* Gives all to the sink and forgets it; false: memory is out, and nothing was given. */
 bool plan_flush(struct plan *p, const struct xgwh_sink *sink, struct xgwh_cost *cost);

@@ -32,6 +32,7 @@ struct xgwh *xgwh_new(const struct xgwh_options *options)
     x->sizes = *options->sizes;
     x->halves = options->halves == 2 ? 2 : 1;
     x->repack = options->repack;
+    x->knows_all = true;
     x->rows = table_set_new();
     x->unnamed = table_set_new();
     x->rules = table_set_new();
@@ -64,6 +65,7 @@ void xgwh_free(struct xgwh *x)
     plan_fini(&x->plan);
     table_set_free(x->rows);
     table_set_free(x->unnamed);
+    table_set_free(x->unsound);
     table_set_free(x->rules);
     meters_fini(x);
     free(x);
@@ -96,7 +98,9 @@ enum rc xgwh_flush(struct xgwh *x, const struct xgwh_sink *sink, struct xgwh_cos
 {
     struct xgwh_cost ignored = { 0 };
 
-    nc_pool_settle(&x->holds.ncs, &x->plan);
+    if (!x->keeps_orphans) {
+        nc_pool_settle(&x->holds.ncs, &x->plan);
+    }
     if (x->plan.failed) {
         return xgwh_out_of_memory(x, err);
     }

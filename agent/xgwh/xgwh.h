@@ -205,8 +205,8 @@ struct xgwh_findings {
     uint64_t dangling; /* point to an NC index that is not there: deleted */
     uint64_t orphans;  /* NC indexes that nothing points to: deleted */
     uint64_t duplicate; /* the same thing twice; the one that is looked up stays */
-    uint64_t split;     /* tables that are equal in both halves were not: the first
-                           half's entry counts */
+    uint64_t split;     /* tables that are equal in both halves were not: the entry that
+                           was believed counts, or the first half's */
     uint64_t changed;   /* rows held before that do not verify */
     uint64_t lost;      /* rows held before of which nothing was read */
 };
@@ -214,8 +214,16 @@ struct xgwh_findings {
 /* Begins; what an unfinished one collected is dropped. */
 enum rc xgwh_read_begin(struct xgwh *x);
 /* One entry as it was read, in any order.  `half` says from which device, 0 or 1, for
- * all tables.  RC_NO_MEMORY ends the read-back. */
+ * all tables.  The same entry twice in a row: packets get it, but what the device holds
+ * of it elsewhere says otherwise, so rows that stand on it are not sound.  RC_NO_MEMORY
+ * ends the read-back. */
 enum rc xgwh_read_entry(struct xgwh *x, const struct phys_entry *e);
+/* Behind the begin, where the rows held before are to be compared with what somebody
+ * wants: an entry that none of them verifies gets a name all the same, as packets get
+ * it: another NC behind an address, another end of a tunnel; an IPv6 address that has
+ * the key, of those that nobody held; of what goes to XGW-x86 `internet`.  Only where
+ * the rows held before named everything; else it is as if it was not called. */
+void xgwh_read_name_all(struct xgwh *x);
 /* When all entries were read: the cells of vni_meter that metered VNIs name.  What is
  * told of them by xgwh_read_meter(), and of all cells of the other meters, is believed,
  * and written no more where it is as it should be; what was not told nobody knows, so
@@ -225,7 +233,7 @@ enum rc xgwh_read_wants_meters(struct xgwh *x, uint32_t **ret, uint32_t *ret_cou
 void xgwh_read_meter(struct xgwh *x, enum phys_meter meter, unsigned half,
                      uint64_t index, const struct phys_meter_config *config);
 /* All was read (from every device).  Believes it, and gives the writes that put right
- * what is inconsistent in itself. */
+ * what is inconsistent in itself; rows that they are about are not sound. */
 enum rc xgwh_read_end(struct xgwh *x, const struct xgwh_sink *sink,
                       struct xgwh_findings *ret, struct err *err);
 void xgwh_read_abort(struct xgwh *x); /* the belief of before stands */
@@ -235,7 +243,8 @@ enum rc xgwh_sweep(struct xgwh *x, const struct xgwh_sink *sink, struct xgwh_cos
                    struct err *err);
 
 /* The rows, as PUT runs of some 128 KiB in (VNI, table, key) order: what
- * driver_events.rows takes. */
+ * driver_events.rows takes.  Behind them, DELETE runs of those that are not sound,
+ * until they are written: a PUT that changes nothing then has the entry written. */
 typedef void xgwh_rows_fn(void *ctx, const uint8_t *batch, size_t len);
 enum rc xgwh_rows(const struct xgwh *x, xgwh_rows_fn *rows, void *ctx);
 

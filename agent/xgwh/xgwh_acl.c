@@ -75,6 +75,17 @@ static struct phys_entry entry_of(uint32_t vni, const struct entry *rule)
     return e;
 }
 
+bool acl_put_right(struct phys_entry *e)
+{
+    enum phys_action action = e->priority % 2 ? PHYS_DENY : PHYS_PERMIT;
+
+    if (e->action == action) {
+        return false;
+    }
+    phys_set_action(e, action);
+    return true;
+}
+
 static bool add_rule(struct entry_list *to, uint32_t vni, const struct entry *rule)
 {
     const struct acl_match *m = &rule->acl.match;
@@ -96,6 +107,20 @@ static bool add_rule(struct entry_list *to, uint32_t vni, const struct entry *ru
         }
     }
     return true;
+}
+
+bool acl_is_of(uint32_t vni, const struct entry *rule, const struct phys_entry *e)
+{
+    struct entry_list l = { 0 };
+    bool is_hit = !add_rule(&l, vni, rule); /* without memory it may be */
+
+    for (uint32_t i = 0; i < l.count && !is_hit; i++) {
+        is_hit = l.at[i].priority == e->priority &&
+                 memcmp(l.at[i].key, e->key, sizeof(e->key)) == 0 &&
+                 memcmp(l.at[i].mask, e->mask, sizeof(e->mask)) == 0;
+    }
+    free(l.at);
+    return is_hit;
 }
 
 /* Does a rule for IPv6 catch IPv4 of the pool, by source and by destination? */

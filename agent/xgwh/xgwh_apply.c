@@ -423,9 +423,16 @@ enum rc xgwh_apply(struct xgwh *x, const uint8_t *ops, size_t len,
     if (rc != RC_OK) {
         return rc;
     }
+    x->keeps_orphans = false;
     rc = table_set_apply(x->rows, ops, len, &changes, NULL, err);
     if (rc == RC_OK) {
         rc = apply_changes(x, &changes, sink, exceptions, cost, err);
+    }
+    if (rc == RC_OK) {
+        rc = doubts_settle(x, ops, len);
+    }
+    if (rc == RC_OK) {
+        rc = xgwh_flush(x, sink, cost, err);
     }
     if (rc == RC_OK) {
         rc = guards_trim(x, &changes, cost);
@@ -468,6 +475,7 @@ enum rc xgwh_sweep(struct xgwh *x, const struct xgwh_sink *sink, struct xgwh_cos
     if (rc == RC_OK) {
         table_set_free(x->unnamed);
         x->unnamed = none;
+        x->knows_all = true;
         none = NULL;
         rc = xgwh_flush(x, sink, cost, err);
     }

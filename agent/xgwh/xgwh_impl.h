@@ -15,6 +15,7 @@
  *   xgwh_read.c    entries in, belief out
  *   xgwh_mirror.c  what both halves should hold alike
  *   xgwh_rows.c    the rows as they are told
+ *   xgwh_doubt.c   rows that stand on entries that are not sound
  *   xgwh_name.c    the logical rows of what was read; xgwh_name_route.c its routes
  */
 #pragma once
@@ -127,7 +128,12 @@ struct reading {
     } second;
     struct meter_cells meters;
     struct fallback_cells fallback;
-    struct entry_list wrong; /* to be deleted from the half that is named */
+    struct entry_list wrong;   /* to be deleted from the half that is named */
+    struct entry_list mended;  /* of `acl`: with the action that their priority says */
+    struct entry_list twice;   /* that came twice in a row: see xgwh_read_entry() */
+    struct phys_entry last[2]; /* the one before, of each device */
+    bool has_last[2];
+    bool names_all; /* xgwh_read_name_all() */
     struct xgwh_findings found;
 };
 
@@ -140,12 +146,17 @@ struct xgwh {
 
     struct table_set *rows;    /* logical */
     struct table_set *unnamed; /* routes: keys are theirs, values stand for none */
-    struct u64map guards;      /* VNIs that have one */
-    struct table_set *rules;   /* of acl, that stand */
-    struct u64map meters;      /* VNI -> index in vni_meter, METER_NAMED */
-    struct u64map counted;     /* VNI -> index, of those without a meter */
-    uint8_t *meter_use;        /* by index: enum meter_use, METER_SET */
-    uint32_t meters_free;      /* indexes */
+    struct table_set *unsound; /* of `rows`, as the last read-back found; null: none */
+    /* NCs that nothing points to stay until a batch comes: it may bring back what did.
+     */
+    bool keeps_orphans;
+    bool knows_all;          /* rows named all that stood when it was last looked at */
+    struct u64map guards;    /* VNIs that have one */
+    struct table_set *rules; /* of acl, that stand */
+    struct u64map meters;    /* VNI -> index in vni_meter, METER_NAMED */
+    struct u64map counted;   /* VNI -> index, of those without a meter */
+    uint8_t *meter_use;      /* by index: enum meter_use, METER_SET */
+    uint32_t meters_free;    /* indexes */
     bool has_leaving_meters;
     struct meter_cells cells; /* of vni_meter, that stand as they were read */
     struct taken_back taken_back;
@@ -339,7 +350,22 @@ uint32_t vni_value(const struct xgwh *x, uint32_t vni, uint8_t flags);
 /* Writes the VNI's entry if it is not what vni_value() says now. */
 void vni_refresh(struct xgwh *x, uint32_t vni);
 
+/* ---- xgwh_doubt.c ---- */
+
+/* While the plan holds what a read-back puts right: rows on that, and on what came
+ * twice, are not sound.  RC_NO_MEMORY. */
+enum rc doubts_note(struct xgwh *x);
+/* A batch was taken over and given out: what it names of them is sound again, once the
+ * plan is given out, too. */
+enum rc doubts_settle(struct xgwh *x, const uint8_t *ops, size_t len);
+
 /* ---- xgwh_acl.c ---- */
+
+/* Priorities say what an entry of ours does; puts right one that does otherwise, and
+ * says true. */
+bool acl_put_right(struct phys_entry *e);
+/* Is `e` an entry of that rule? */
+bool acl_is_of(uint32_t vni, const struct entry *rule, const struct phys_entry *e);
 
 enum rc acl_apply(struct xgwh *x, struct steps *steps);
 enum rc acl_name(struct xgwh *x, const struct table_set *old, struct table_set *rows);

@@ -19,22 +19,35 @@ static void nc_entry(uint32_t index, const struct nc *nc, struct phys_entry *ret
     phys_set_param_bytes(ret, 0, nc->addr);
 }
 
-/* The union of both; of two that differ, the first half's. */
+static bool is_same_nc(const struct nc *a, const struct nc *b)
+{
+    return a->family == b->family && memcmp(a->addr, b->addr, sizeof(a->addr)) == 0;
+}
+
+/* The union of both; of two that differ, the one that was believed, or the first
+ * half's.
+ */
 static void mirror_ncs(struct xgwh *x)
 {
+    const struct nc *believed = x->holds.ncs.at;
     struct nc *first = x->reading->holds.ncs.at;
     struct nc *second = x->reading->second.ncs.at;
     struct phys_entry e;
 
     for (uint32_t i = 0; i < UINT32_C(1) << PHYS_NC_BITS; i++) {
-        if (first[i].family == second[i].family &&
-            memcmp(first[i].addr, second[i].addr, sizeof(first[i].addr)) == 0) {
+        if (is_same_nc(&first[i], &second[i])) {
             continue;
         }
         if (first[i].family == IP_NONE) {
             first[i] = second[i];
             nc_entry(i, &first[i], &e);
             mirror(x, STAGE_NC_ADD, PHYS_INSERT, PHYS_HALF_0, e);
+            continue;
+        }
+        if (second[i].family != IP_NONE && is_same_nc(&second[i], &believed[i])) {
+            first[i] = second[i];
+            nc_entry(i, &first[i], &e);
+            mirror(x, STAGE_NC_ADD, PHYS_MODIFY, PHYS_HALF_0, e);
             continue;
         }
         nc_entry(i, &first[i], &e);
@@ -51,12 +64,18 @@ static enum rc mirror_vnis(struct xgwh *x)
 
     for (uint32_t i = 0; i < u64map_places(first); i++) {
         const uint32_t *other;
+        const uint32_t *believed;
 
         if (first->keys[i] == U64MAP_NONE) {
             continue;
         }
         other = u64map_find(second, first->keys[i]);
-        if (!other || *other != first->values[i]) {
+        believed = u64map_find(&x->holds.vnis, first->keys[i]);
+        if (other && *other != first->values[i] && believed && *believed == *other) {
+            first->values[i] = *other;
+            vni_entry((uint32_t)first->keys[i], *other, &e);
+            mirror(x, STAGE_ADMIT, PHYS_MODIFY, PHYS_HALF_0, e);
+        } else if (!other || *other != first->values[i]) {
             vni_entry((uint32_t)first->keys[i], first->values[i], &e);
             mirror(x, STAGE_ADMIT, other ? PHYS_MODIFY : PHYS_INSERT, PHYS_HALF_1, e);
         }
@@ -72,6 +91,20 @@ static enum rc mirror_vnis(struct xgwh *x)
         }
     }
     return RC_OK;
+}
+
+/* Was an entry believed just so? */
+static bool was_believed(const struct xgwh *x, const struct phys_entry *e)
+{
+    const struct entry_list *l =
+        e->table == PHYS_ACL ? &x->holds.acl : &x->holds.config;
+
+    for (uint32_t i = 0; i < l->count; i++) {
+        if (phys_compare(&l->at[i], e) == 0) {
+            return phys_same_action(&l->at[i], e);
+        }
+    }
+    return false;
 }
 
 static enum rc mirror_config(struct xgwh *x)
@@ -96,7 +129,12 @@ static enum rc mirror_config(struct xgwh *x)
             if (!entry_list_add(first, &second->at[k])) {
                 return RC_NO_MEMORY;
             }
-        } else if (!phys_same_action(&first->at[i], &second->at[k])) {
+        } else if (phys_same_action(&first->at[i], &second->at[k])) {
+            /* alike */
+        } else if (was_believed(x, &second->at[k])) {
+            first->at[i] = second->at[k];
+            mirror(x, STAGE_ADMIT, PHYS_MODIFY, PHYS_HALF_0, second->at[k]);
+        } else {
             mirror(x, STAGE_ADMIT, PHYS_MODIFY, PHYS_HALF_1, first->at[i]);
         }
         i += order <= 0;

@@ -119,9 +119,10 @@ bool is_nc_of(const struct xgwh *x, uint32_t index, const struct ip *addr)
     return nc_pool_address(&x->holds.ncs, index, &has) && ip_compare(&has, addr) == 0;
 }
 
-/* A row held before names the key that it has, if it has the NC that it says. */
+/* A row held before names the key that it has, if it has the NC that it says; or
+ * whatever NC it has, where all is to be named. */
 static void name_slot(struct xgwh *x, uint32_t vni, const struct row *row,
-                      struct vm_items *items)
+                      bool is_verified, struct vm_items *items)
 {
     struct vm_side *v = &x->holds.vm;
     struct entry e;
@@ -134,14 +135,14 @@ static void name_slot(struct xgwh *x, uint32_t vni, const struct row *row,
     slot = vm_slot(x, vni, &e.vm_nc.vm);
     value = u64map_find(&v->slots, slot);
     if (!value || *value & SLOT_NAMED || vm_find_conflict(v, slot, e.vm_nc.vm.b) != 0 ||
-        !is_nc_of(x, *value & SLOT_NC, &e.vm_nc.nc)) {
+        (is_verified && !is_nc_of(x, *value & SLOT_NC, &e.vm_nc.nc))) {
         return;
     }
     *value |= SLOT_NAMED;
     add_vm6(items, vni, e.vm_nc.vm.b, *value & SLOT_NC);
 }
 
-static void name_slots(struct xgwh *x, const struct table_set *old,
+static void name_slots(struct xgwh *x, const struct table_set *old, bool is_verified,
                        struct vm_items *items)
 {
     static const uint8_t v6_first[17] = { IP_V6 };
@@ -154,7 +155,44 @@ static void name_slots(struct xgwh *x, const struct table_set *old,
         struct row row;
 
         while (rows_next(&it, &row)) {
-            name_slot(x, vni, &row, items);
+            name_slot(x, vni, &row, is_verified, items);
+        }
+    }
+}
+
+/* An address with that CRC32: the register is wound back through the last 4 bytes. */
+static struct ip address_of_key(uint32_t key)
+{
+    struct ip addr = ip_v6((const uint8_t[16]){ 0x20, 0x01, 0x0d, 0xb8 });
+    uint32_t before = ~phys_crc32(addr.b, 12);
+    uint32_t crc = ~key;
+
+    for (unsigned bit = 0; bit < 32; bit++) {
+        crc = crc >> 31 ? (crc ^ UINT32_C(0xedb88320)) << 1 | 1 : crc << 1;
+    }
+    crc ^= before;
+    for (unsigned i = 0; i < 4; i++) {
+        addr.b[12 + i] = (uint8_t)(crc >> 8 * i);
+    }
+    return addr;
+}
+
+/* Keys that nobody held: by an address (RFC 3849) that packets could ask for there. */
+static void name_strays(struct xgwh *x, struct vm_items *items)
+{
+    struct vm_side *v = &x->holds.vm;
+
+    for (uint32_t i = 0; i < u64map_places(&v->slots); i++) {
+        uint64_t slot = v->slots.keys[i];
+        uint32_t *value = &v->slots.values[i];
+
+        if (slot != U64MAP_NONE && slot_is_v6(slot) && !(*value & SLOT_NAMED)) {
+            struct ip addr = address_of_key((uint32_t)slot);
+
+            if (vm_find_conflict(v, slot, addr.b) == 0) {
+                *value |= SLOT_NAMED;
+                add_vm6(items, slot_vni(slot), addr.b, *value & SLOT_NC);
+            }
         }
     }
 }
@@ -190,7 +228,11 @@ static enum rc collect_vms(struct xgwh *x, const struct table_set *old,
             add_vm6(items, slot_vni(c->slot), c->addr, c->nc);
         }
     }
-    name_slots(x, old, items);
+    name_slots(x, old, true, items);
+    if (x->reading->names_all) {
+        name_slots(x, old, false, items);
+        name_strays(x, items);
+    }
     qsort(items->v4, items->v4_count, sizeof(*items->v4), compare_vm4);
     qsort(items->v6, items->v6_count, sizeof(*items->v6), compare_vm6);
     return RC_OK;

@@ -183,12 +183,41 @@ static unsigned pack_route_key(const struct route_item *i, uint8_t to[18])
     return size + 2;
 }
 
+static bool is_tunnel(enum route_scope scope)
+{
+    return scope == SCOPE_IDC || scope == SCOPE_REGION || scope == SCOPE_DERIVED;
+}
+
+/* As packets get it, where no row of before verifies: with the scope of one that could
+ * have been it. */
+static void name_as_read(struct naming *n, const struct route_item *i,
+                         const struct row *old)
+{
+    struct entry was;
+    struct entry e = { .table = TABLE_VXLAN_ROUTE, .vni = n->vni };
+    bool has_old =
+        old && entry_unpack(TABLE_VXLAN_ROUTE, n->vni, old, &was, NULL) == RC_OK;
+
+    if (i->scope == PHYS_SCOPE_TUNNEL) {
+        e.route.action.scope = has_old && is_tunnel(was.route.action.scope)
+                                   ? was.route.action.scope
+                                   : SCOPE_IDC;
+        e.route.action.vni = i->vni;
+        nc_pool_address(&n->x->holds.ncs, i->idx, &e.route.action.endpoint);
+    } else {
+        e.route.action.scope = SCOPE_INTERNET;
+    }
+    entry_pack_value(&e, &n->named.rows);
+}
+
 /* `is_whole`: it says the same wherever it should stand. */
 static void name_route(struct naming *n, const struct route_item *i, bool is_whole)
 {
     uint8_t key[18];
     uint8_t len = (uint8_t)pack_route_key(i, key);
     struct row old;
+    bool has_old = rows_find(table_set_rows(n->old, n->vni, TABLE_VXLAN_ROUTE),
+                             TABLE_VXLAN_ROUTE, key, len, &old);
 
     if (is_whole && i->scope == PHYS_SCOPE_LOCAL) {
         buf_add(&n->named.rows, key, len);
@@ -197,12 +226,12 @@ static void name_route(struct naming *n, const struct route_item *i, bool is_who
         buf_add(&n->named.rows, key, len);
         buf_u8(&n->named.rows, SCOPE_PEER);
         buf_u24(&n->named.rows, i->vni);
-    } else if (is_whole &&
-               rows_find(table_set_rows(n->old, n->vni, TABLE_VXLAN_ROUTE),
-                         TABLE_VXLAN_ROUTE, key, len, &old) &&
-               verifies(n, i, &old)) {
+    } else if (is_whole && has_old && verifies(n, i, &old)) {
         buf_add(&n->named.rows, key, len);
         buf_add(&n->named.rows, old.value, old.value_len);
+    } else if (is_whole && n->x->reading->names_all) {
+        buf_add(&n->named.rows, key, len);
+        name_as_read(n, i, has_old ? &old : NULL);
     } else {
         buf_add(&n->unnamed.rows, key, len);
         buf_u8(&n->unnamed.rows, SCOPE_LOCAL); /* stands for none */

@@ -11,6 +11,8 @@ void reading_free(struct reading *r)
         u64map_fini(&r->second.vnis);
         free(r->second.config.at);
         free(r->wrong.at);
+        free(r->twice.at);
+        free(r->mended.at);
         meter_cells_fini(&r->meters);
         free(r);
     }
@@ -34,6 +36,13 @@ enum rc xgwh_read_begin(struct xgwh *x)
         xgwh_read_abort(x);
     }
     return rc;
+}
+
+void xgwh_read_name_all(struct xgwh *x)
+{
+    if (x->reading) {
+        x->reading->names_all = x->knows_all && table_set_vni_count(x->rows) > 0;
+    }
 }
 
 void xgwh_read_abort(struct xgwh *x)
@@ -175,6 +184,28 @@ static enum rc read_slot(struct xgwh *x, struct reading *r, const struct phys_en
     return put_read_slot(x, r, slot, value);
 }
 
+/* Is it the one before once more? */
+static bool is_repeat(struct reading *r, const struct phys_entry *e)
+{
+    struct phys_entry *last = &r->last[e->half];
+    bool is_same = r->has_last[e->half] && last->table == e->table &&
+                   last->priority == e->priority &&
+                   memcmp(last->key, e->key, sizeof(e->key)) == 0 &&
+                   memcmp(last->mask, e->mask, sizeof(e->mask)) == 0;
+
+    *last = *e;
+    r->has_last[e->half] = true;
+    return is_same;
+}
+
+static enum rc read_repeat(struct reading *r, struct phys_entry *e)
+{
+    bool is_ours =
+        e->table == PHYS_ROUTE_TCAM || e->table == PHYS_ROUTE_PART || phys_normalize(e);
+
+    return !is_ours || entry_list_add(&r->twice, e) ? RC_OK : RC_NO_MEMORY;
+}
+
 enum rc xgwh_read_entry(struct xgwh *x, const struct phys_entry *entry)
 {
     struct reading *r = x->reading;
@@ -183,6 +214,9 @@ enum rc xgwh_read_entry(struct xgwh *x, const struct phys_entry *entry)
 
     if (!r || e.half >= x->halves) {
         return RC_INVALID;
+    }
+    if (is_repeat(r, &e)) {
+        return read_repeat(r, &e);
     }
     r->found.entries++;
     if (e.table == PHYS_ROUTE_TCAM || e.table == PHYS_ROUTE_PART) {
@@ -201,6 +235,14 @@ enum rc xgwh_read_entry(struct xgwh *x, const struct phys_entry *entry)
         return read_nc(r, &e);
     case PHYS_VNI:
         return read_vni(r, &e);
+    case PHYS_ACL:
+        if (acl_put_right(&e)) {
+            r->found.foreign++;
+            if (!entry_list_add(&r->mended, &e)) {
+                return RC_NO_MEMORY;
+            }
+        }
+        /* fallthrough */
     default: /* `acl` is sorted out when all was read */
         rc = entry_list_add(
                  e.half == PHYS_HALF_1 ? &r->second.config : &r->holds.config, &e)
@@ -222,6 +264,16 @@ static enum rc delete_wrong(struct xgwh *x, const struct xgwh_sink *sink)
         plan_add(&x->plan, STAGE_ADD, PHYS_DELETE, &l->at[i]);
     }
     return !x->plan.failed && plan_flush(&x->plan, sink, &cost) ? RC_OK : RC_NO_MEMORY;
+}
+
+/* What was taken for what it should be becomes that. */
+static void write_mended(struct xgwh *x)
+{
+    const struct entry_list *l = &x->reading->mended;
+
+    for (uint32_t i = 0; i < l->count; i++) {
+        plan_add(&x->plan, STAGE_ADD, PHYS_MODIFY, &l->at[i]);
+    }
 }
 
 static bool is_nc_index(const struct holds *h, uint32_t index)
@@ -485,8 +537,11 @@ enum rc xgwh_read_end(struct xgwh *x, const struct xgwh_sink *sink,
     x->has_meters = false;
     rc = delete_wrong(x, sink);
     if (rc == RC_OK) {
+        write_mended(x);
+        x->keeps_orphans = x->reading->names_all;
         xgwh_limit_routes(x, true);
         rc = rebuild(x, &f);
+        rc = rc == RC_OK ? doubts_note(x) : rc;
         xgwh_limit_routes(x, false);
     }
     reading_free(x->reading);
@@ -496,6 +551,7 @@ enum rc xgwh_read_end(struct xgwh *x, const struct xgwh_sink *sink,
     }
     x->is_void = false;
     f.unnamed = xgwh_status(x).unnamed;
+    x->knows_all = f.unnamed == 0;
     rc = xgwh_flush(x, sink, &cost, err);
     if (rc == RC_OK && x->has_config) {
         rc = xgwh_configure(x, &x->config, sink, &cost, err);

@@ -17,6 +17,33 @@ static enum rc tell(struct batch_writer *w, xgwh_rows_fn *rows, void *ctx)
     return RC_OK;
 }
 
+/* Behind the rows: those that are not sound. */
+static enum rc tell_unsound(const struct xgwh *x, struct batch_writer *w,
+                            xgwh_rows_fn *rows, void *ctx)
+{
+    enum rc rc = RC_OK;
+
+    for (uint32_t vni = x->unsound ? table_set_next(x->unsound, VNI_MIN, ~0u) : 0;
+         rc == RC_OK && vni != 0;
+         vni = vni == VNI_MAX ? 0 : table_set_next(x->unsound, vni + 1, ~0u)) {
+        for (int t = 0; rc == RC_OK && t < TABLE_COUNT; t++) {
+            struct rows_iter it = rows_begin(
+                table_set_rows(x->unsound, vni, (enum table_id)t), (enum table_id)t);
+            struct row row;
+
+            while (rows_next(&it, &row)) {
+                struct row key = { .key = row.key, .key_len = row.key_len };
+
+                batch_add_row(w, BATCH_DELETE, (enum table_id)t, vni, &key);
+            }
+            if (batch_writer_bytes(w) >= ROWS_BYTES) {
+                rc = tell(w, rows, ctx);
+            }
+        }
+    }
+    return rc == RC_OK ? tell(w, rows, ctx) : rc;
+}
+
 enum rc xgwh_rows(const struct xgwh *x, xgwh_rows_fn *rows, void *ctx)
 {
     struct batch_writer w;
@@ -41,6 +68,9 @@ enum rc xgwh_rows(const struct xgwh *x, xgwh_rows_fn *rows, void *ctx)
     }
     if (rc == RC_OK) {
         rc = tell(&w, rows, ctx);
+    }
+    if (rc == RC_OK) {
+        rc = tell_unsound(x, &w, rows, ctx);
     }
     batch_writer_fini(&w);
     return rc;
