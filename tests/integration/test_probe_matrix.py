@@ -42,7 +42,7 @@ def entries(x86, h=None):
 
     for vni in (100, 200, 201, 202, 203, 204, 205):
         out.append({"table": "tenant", "vni": vni, **home,
-                    "flags": ["inner_vlan"] if vni == 203 else []})
+                    "flags": ["inner_vlan"] if vni == 203 and not h else []})
     route(100, "10.1.0.0/16", "2001:db8:1::/48", "local")
     vms(100, "10.1.0", "2001:db8:1", 10)
     both = {"IPv4": NCS["IPv4"] % 1, "IPv6": NCS["IPv6"] % 1}
