@@ -25,6 +25,7 @@
 #include "controller/core/sources.h"
 #include "controller/core/suggest.h"
 #include "controller/core/traffic.h"
+#include "controller/probe/course.h"
 #include "controller/sync/sync.h"
 
 /* Ends the process when memory that must be had is not: see above. */
@@ -569,6 +570,8 @@ struct probes {
 };
 
 void probes_init(struct core *c);
+/* What a course of probes has to know of the node. */
+struct course_facts probes_facts_of(const struct core *c, const char *node);
 void probes_fini(struct core *c);
 void probes_begin(struct core *c, const struct command *cmd);
 void probes_node_gone(struct core *c, const char *node);

@@ -2,41 +2,38 @@
  * move_gates: what the nodes of a move's target are asked before anything is steered
  * to them, and what they answer.
  *
- * AUDIT is one question a node, a read-back by digest; PROBE one a node and family, a
- * packet.  Each is asked once the node holds what its group has, and again when its
- * answer says nothing, is lost with its session, or is of a state that is past.
+ * AUDIT is one question a node, a read-back by digest, asked once the node holds what
+ * its group has, and again when its answer says nothing, is lost with its session, or
+ * is of a state that is past.  PROBE is a course of probes a node
+ * (controller/probe/course.h), of all that the moved VNI's rows say; one that cannot
+ * say is begun anew.
  */
 #include "controller/core/core_internal.h"
 
-#include "controller/probe/probe.h"
+#include "controller/probe/course.h"
 
 #include <stdio.h>
 
 #define ASK_AGAIN_MS 1000 /* after an answer that says nothing */
-/* A probe may meet a node that is about to follow its last configuration: so often it
- * must differ, a while apart. */
-#define PROBE_TRIES 3
 
 enum ask_state { ASK_DUE, ASK_SENT, ASK_PASSED, ASK_FAILED };
 
 /* One question to one node. */
 struct ask {
     char node[NODE_NAME_MAX + 1];
-    uint8_t family; /* PROBE: of the packet inside; else IP_NONE */
     enum ask_state state;
-    uint64_t id;         /* of the question */
-    uint64_t session;    /* that it went out on */
-    uint64_t revision;   /* of the group when it went out */
-    uint64_t at_ms;      /* not before */
-    unsigned differed;   /* PROBE: so often */
-    struct probe *probe; /* PROBE: what went out */
-    char why[NODE_NAME_MAX + PROBE_WHY_MAX + 10];
+    uint64_t id;           /* AUDIT: of the question */
+    uint64_t session;      /* that it went out on */
+    uint64_t revision;     /* of the group when it went out */
+    uint64_t at_ms;        /* not before */
+    struct course *course; /* PROBE; null: none has begun */
+    char why[NODE_NAME_MAX + PROBES_WHY_MAX + 10];
 };
 
 void run_clear_gate(struct run *r)
 {
     for (uint32_t i = 0; i < r->ask_count; i++) {
-        free(r->asks[i].probe);
+        course_free(r->asks[i].course);
     }
     free(r->asks);
     r->asks = NULL;
@@ -53,40 +50,20 @@ static void explain(char why[OPERATION_TEXT_MAX + 1], const char *text)
 
 /* ---- asking ---- */
 
-static struct ask *ask_of(struct run *r, const char *node, uint8_t family)
+static struct ask *ask_of(struct run *r, const char *node)
 {
     struct ask *ask;
 
     for (uint32_t i = 0; i < r->ask_count; i++) {
-        if (r->asks[i].family == family && strcmp(r->asks[i].node, node) == 0) {
+        if (strcmp(r->asks[i].node, node) == 0) {
             return &r->asks[i];
         }
     }
     r->asks = core_need(realloc(r->asks, (r->ask_count + 1) * sizeof(*r->asks)));
     ask = &r->asks[r->ask_count++];
-    *ask = (struct ask){ .family = family };
+    *ask = (struct ask){ .state = ASK_DUE };
     snprintf(ask->node, sizeof(ask->node), "%s", node);
     return ask;
-}
-
-static void fill_probe(const struct operation *o, const struct session *s,
-                       struct ask *ask, struct ctl_msg *msg)
-{
-    struct device_config *config = core_need(malloc(sizeof(*config)));
-    struct probe_node node = { .tables = s->group->desired, .config = config };
-    uint8_t frame[VXLAN_PACKET_MAX];
-    size_t len;
-
-    core_must(!device_config_unpack(s->config->data, s->config->len, config, NULL));
-    if (!ask->probe) {
-        ask->probe = core_need(malloc(sizeof(*ask->probe)));
-    }
-    probe_make(&node, o->move.vni, ask->family, ask->id, ask->probe);
-    len = vxlan_packet_build(&ask->probe->sent, frame);
-    msg->kind = CTL_PROBE;
-    msg->probe = (struct ctl_probe){ .probe_id = ask->id,
-                                     .frame = core_need(blob_copy(frame, len)) };
-    free(config);
 }
 
 static void send_ask(struct core *c, const struct operation *o, const struct device *d,
@@ -99,10 +76,6 @@ static void send_ask(struct core *c, const struct operation *o, const struct dev
     ask->revision = d->session->group->revision;
     ask->state = ASK_SENT;
     e->send.session = ask->session;
-    if (ask->family != IP_NONE) {
-        fill_probe(o, d->session, ask, &e->send.msg);
-        return;
-    }
     e->send.msg.kind = CTL_AUDIT;
     e->send.msg.audit = (struct ctl_audit){ .audit_id = ask->id, .vni = o->move.vni };
 }
@@ -144,21 +117,114 @@ static enum gate both(enum gate a, enum gate b)
     return a == GATE_PASSED && b == GATE_PASSED ? GATE_PASSED : GATE_OPEN_YET;
 }
 
+/* The region names no source of any packet, so that none gets as far as the entries. */
+static bool takes_no_packets(const struct probes_record *r)
+{
+    bool has_none = false;
+
+    for (uint16_t i = 0; i < r->cell_count; i++) {
+        has_none = has_none || r->cells[i].reach == MATRIX_NO_SOURCE;
+    }
+    return r->probes == 0 && has_none;
+}
+
+/* Of one node's probes that are over; one that could not say begins anew. */
+static enum gate gate_of_verdict(struct core *c, struct ask *ask)
+{
+    const struct probes_record *r = course_record_of(ask->course);
+    const char *why = strstr(r->why, "): "); /* which cell it was is not asked here */
+
+    snprintf(ask->why, sizeof(ask->why), "node %s: %s", ask->node,
+             why ? why + 3 : r->why);
+    if (r->result == PROBES_PASSED || takes_no_packets(r)) {
+        ask->state = ASK_PASSED;
+        return GATE_PASSED;
+    }
+    if (r->result == PROBES_FAILED || course_is_refused(ask->course)) {
+        ask->state = ASK_FAILED;
+        return GATE_FAILED;
+    }
+    course_free(ask->course);
+    ask->course = NULL;
+    ask->at_ms = c->now_ms + ASK_AGAIN_MS;
+    return GATE_OPEN_YET;
+}
+
+static void begin_course(struct core *c, const struct operation *o,
+                         const struct device *d, struct ask *ask)
+{
+    struct probes_record *record = core_need(calloc(1, sizeof(*record)));
+    struct matrix *m = core_need(matrix_new(d->group->kind == GROUP_H, o->move.vni));
+
+    memcpy(record->node, d->name, strnlen(d->name, sizeof(record->node) - 1));
+    memcpy(record->cluster, d->group->name, sizeof(record->cluster));
+    record->vni = o->move.vni;
+    record->asked_ms = c->unix_ms;
+    ask->course = core_need(course_new(record, m));
+    matrix_unref(m);
+    free(record);
+}
+
+/* One node's probes go on. */
+static enum gate go_on(struct core *c, const struct device *d, struct ask *ask)
+{
+    struct course_facts f = probes_facts_of(c, d->name);
+    struct core_effect *e;
+    struct ctl_msg msg;
+
+    switch (course_next(ask->course, &f, c->now_ms, &c->last_ask, &c->units, &msg)) {
+    case COURSE_SENDS:
+        e = effect_add(c, CORE_SEND);
+        e->send.session = f.session;
+        e->send.msg = msg;
+        operations_note(c);
+        break;
+    case COURSE_WORKS:
+        operations_note(c);
+        break;
+    case COURSE_ENDS:
+        return gate_of_verdict(c, ask);
+    default:
+        break;
+    }
+    snprintf(ask->why, sizeof(ask->why), "node %s%s%s", d->name,
+             course_waits(ask->course)[0] ? ": " : "", course_waits(ask->course));
+    return GATE_OPEN_YET;
+}
+
+static enum gate gate_of_probes(struct core *c, const struct operation *o,
+                                const struct device *d, struct ask *ask,
+                                char why[OPERATION_TEXT_MAX + 1])
+{
+    enum gate gate = ask->state == ASK_PASSED   ? GATE_PASSED
+                     : ask->state == ASK_FAILED ? GATE_FAILED
+                                                : GATE_OPEN_YET;
+
+    if (!ask->why[0]) {
+        snprintf(ask->why, sizeof(ask->why), "node %s", d->name);
+    }
+    if (gate == GATE_OPEN_YET && ask->at_ms <= c->now_ms) {
+        if (!ask->course) {
+            begin_course(c, o, d, ask);
+        }
+        gate = go_on(c, d, ask);
+    }
+    if (gate == GATE_FAILED) {
+        why[0] = '\0'; /* before what others wait for */
+    }
+    if (gate != GATE_PASSED) {
+        explain(why, ask->why);
+    }
+    return gate;
+}
+
 static enum gate gate_of_node(struct core *c, const struct operation *o, struct run *r,
                               const struct device *d, char why[OPERATION_TEXT_MAX + 1])
 {
-    uint8_t families[2] = { IP_NONE };
-    unsigned count = o->step == MOVE_PROBE
-                         ? probe_families(d->group->desired, o->move.vni, families)
-                         : 1;
-    enum gate all = GATE_PASSED;
+    struct ask *ask = ask_of(r, d->name);
 
-    for (unsigned i = 0; i < count; i++) {
-        struct ask *ask = ask_of(r, d->name, families[i]);
-
-        all = both(all, gate_of_ask(c, o, d, ask, why));
-    }
-    return all;
+    return o->step == MOVE_PROBE ? gate_of_probes(c, o, d, ask, why)
+                                 : gate_of_ask(c, o, d, ask, why);
 }
 
 enum gate move_gate(struct core *c, const struct operation *o, struct run *r,
@@ -234,7 +300,7 @@ void moves_audit(struct core *c, const struct session *s, const struct agent_aud
     struct digest want;
     unsigned t;
 
-    if (!ask || ask->family != IP_NONE) {
+    if (!ask) {
         return;
     }
     node.vni = o->move.vni;
@@ -256,25 +322,17 @@ void moves_audit(struct core *c, const struct session *s, const struct agent_aud
 
 void moves_probe(struct core *c, const struct session *s, const struct agent_probe *p)
 {
-    const struct operation *o;
-    struct ask *ask = asked(c, s, p->probe_id, &o);
-    char why[PROBE_WHY_MAX + 1];
-    enum probe_verdict verdict;
+    struct course_facts f = probes_facts_of(c, s->device->name);
 
-    if (!ask || ask->family == IP_NONE) {
-        return;
-    }
-    verdict = probe_judge(ask->probe, &p->result, why);
-    if (verdict == PROBE_AGREES) {
-        ask->state = ASK_PASSED;
-        return;
-    }
-    snprintf(ask->why, sizeof(ask->why), "node %s: %s", ask->node, why);
-    if (verdict == PROBE_DIFFERS && !has_changed(s, ask) &&
-        ++ask->differed == PROBE_TRIES) {
-        ask->state = ASK_FAILED;
-    } else {
-        ask_again(c, ask, ASK_AGAIN_MS);
+    for (struct run *r = c->runs; r; r = r->next) {
+        for (uint32_t i = 0; i < r->ask_count; i++) {
+            struct ask *ask = &r->asks[i];
+
+            if (ask->course && strcmp(ask->node, s->device->name) == 0 &&
+                course_answer(ask->course, &f, c->now_ms, p)) {
+                return;
+            }
+        }
     }
 }
 
@@ -282,8 +340,15 @@ void moves_forget_asks(struct core *c, const char *node)
 {
     for (struct run *r = c->runs; r; r = r->next) {
         for (uint32_t i = 0; i < r->ask_count; i++) {
-            if (r->asks[i].state == ASK_SENT && strcmp(r->asks[i].node, node) == 0) {
-                r->asks[i].state = ASK_DUE;
+            struct ask *ask = &r->asks[i];
+
+            if (strcmp(ask->node, node) != 0) {
+                continue;
+            }
+            if (ask->course) {
+                course_lost(ask->course);
+            } else if (ask->state == ASK_SENT) {
+                ask->state = ASK_DUE;
             }
         }
     }

@@ -187,7 +187,7 @@ void probes_begin(struct core *c, const struct command *cmd)
 
 /* ---- what nodes answer ---- */
 
-static struct course_facts facts_of(const struct core *c, const char *node)
+struct course_facts probes_facts_of(const struct core *c, const char *node)
 {
     struct device *d = device_find(c, node);
     struct session *s = d ? d->session : NULL;
@@ -209,7 +209,7 @@ bool probes_take_answer(struct core *c, const struct session *s,
 {
     for (struct probes_run *r = c->probes.runs; r; r = r->next) {
         if (r->course && strcmp(record_of(r)->node, s->device->name) == 0) {
-            struct course_facts f = facts_of(c, s->device->name);
+            struct course_facts f = probes_facts_of(c, s->device->name);
 
             if (course_answer(r->course, &f, c->now_ms, p)) {
                 probes_note(c);
@@ -399,7 +399,7 @@ bool probes_have_work(const struct core *c)
 /* False: it is over. */
 static bool go_on(struct core *c, struct probes_run *run)
 {
-    struct course_facts f = facts_of(c, record_of(run)->node);
+    struct course_facts f = probes_facts_of(c, record_of(run)->node);
     struct core_effect *e;
     struct ctl_msg msg;
 

@@ -37,6 +37,8 @@ struct course {
     uint64_t since_ms; /* of its waiting; 0: it does not wait */
     bool was_there;    /* the node had a session when it began to wait */
     uint64_t wake_ms;
+    bool is_refused;
+    char waits[PROBE_WHY_MAX + 1];
     struct blob *packed; /* referenced: what `config` is */
     struct device_config *config;
 };
@@ -75,6 +77,16 @@ void course_free(struct course *c)
 const struct probes_record *course_record_of(const struct course *c)
 {
     return &c->record;
+}
+
+const char *course_waits(const struct course *c)
+{
+    return c->waits;
+}
+
+bool course_is_refused(const struct course *c)
+{
+    return c->is_refused;
 }
 
 uint64_t course_wake(const struct course *c)
@@ -332,6 +344,7 @@ static void again(struct course *c, uint16_t cell, uint64_t at_ms)
 /* It says nothing, or nothing that counts. */
 static void not_now(struct course *c, uint16_t cell, uint64_t now_ms, const char *why)
 {
+    snprintf(c->waits, sizeof(c->waits), "%s", why);
     if (++c->todo[cell].not_now >= COURSE_NOT_NOW) {
         conclude(c, cell, VERDICT_UNSAID, why);
     } else {
@@ -348,6 +361,7 @@ static void judge(struct course *c, const struct course_facts *f,
                   f->revision == flight->revision;
 
     if (found->rc == RC_NOT_FOUND) {
+        c->is_refused = true;
         course_stop(c, found->error);
         return;
     }

@@ -64,4 +64,9 @@ void course_lost(struct course *c);
 /* Ends it: what has no verdict yet cannot be said, for this reason. */
 void course_stop(struct course *c, const char *why);
 
+/* What the last answer said that said nothing; "" when there was none yet. */
+const char *course_waits(const struct course *c);
+/* It is over, because the device takes no probes and never will. */
+bool course_is_refused(const struct course *c);
+
 const struct probes_record *course_record_of(const struct course *c);

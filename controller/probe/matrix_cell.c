@@ -130,7 +130,7 @@ const char *matrix_reach_text(unsigned reach)
     static const char *const texts[MATRIX_REACHES] = {
         "not looked at",
         "covered",
-        "no entry leads there",
+        "no entry was found to lead there",
         "not among the entries that were followed",
         "the node has no address for it",
         "the underlay has no sources of that family",

@@ -13,27 +13,6 @@
 static const uint8_t mac_src[6] = { 2, 'X', 'G', 'W', 0, 1 };
 static const uint8_t mac_dst[6] = { 2, 'X', 'G', 'W', 0, 2 };
 
-unsigned probe_families(const struct table_set *tables, uint32_t vni,
-                        uint8_t ret[static 2])
-{
-    static const uint8_t families[] = { IP_V4, IP_V6 };
-    struct rows_iter it;
-    unsigned count = 0;
-
-    for (unsigned i = 0; i < 2; i++) {
-        if (address_rows(tables, vni, TABLE_VM_NC, families[i], &it) ||
-            address_rows(tables, vni, TABLE_VXLAN_ROUTE, families[i], &it)) {
-            ret[count++] = families[i];
-        }
-    }
-    if (count == 0) {
-        ret[count++] = IP_V4;
-    }
-    return count;
-}
-
-/* ---- packets ---- */
-
 static const struct ip *vtep_of(const struct device_config *c, uint8_t family)
 {
     return family == IP_V4 ? &c->vtep_v4 : &c->vtep_v6;
@@ -77,23 +56,4 @@ void probe_make_to(const struct probe_node *node, uint32_t vni, const struct ip 
 {
     probe_begin(node, vni, dst, underlay, number, ret);
     probe_expect(node, ret);
-}
-
-void probe_make(const struct probe_node *node, uint32_t vni, uint8_t family,
-                uint64_t number, struct probe *ret)
-{
-    struct ip dst = address_some(node->tables, vni, family);
-    bool has_v4 = node->config->vtep_v4.family != IP_NONE;
-    bool has_v6 = node->config->vtep_v6.family != IP_NONE;
-
-    probe_make_to(node, vni, &dst, has_v4 ? IP_V4 : IP_V6, number, ret);
-    if (has_v4 && has_v6 &&
-        (ret->want.outcome != PROBE_FORWARDED || ret->want.is_fallback)) {
-        struct probe other;
-
-        probe_make_to(node, vni, &dst, IP_V6, number, &other);
-        if (other.want.outcome == PROBE_FORWARDED && !other.want.is_fallback) {
-            *ret = other;
-        }
-    }
 }

@@ -1,7 +1,7 @@
 /*
  * probe - packets that a node must treat as its entries say, and whether it did.
  *
- *   rows of the node's group, its configuration ──▶ probe_make ──▶ packet, and what
+ *   rows of the node's group, its configuration ──▶ probe_make_to ▶ packet, and what
  *                                                                   must come of it
  *   what the node's pipeline says ────────────────▶ probe_judge ──▶ agrees, or not
  *
@@ -55,20 +55,8 @@ size_t probe_frame(const struct probe *p, uint8_t ret[PROBE_FRAME_MAX]);
 size_t probe_frame_out(const struct probe *p, const struct ip *to,
                        uint8_t ret[PROBE_FRAME_MAX]);
 
-/* Inner families that the VNI's rows speak of, at least one: IPv4 where there are none.
- * Returns how many. */
-unsigned probe_families(const struct table_set *tables, uint32_t vni,
-                        uint8_t ret[static 2]);
-
-/* A packet of the inner family: to a VM of the VNI where it has one, else to an address
- * that a route of it covers, else to one that none may.  Over the underlay family by
- * which the node answers it itself, where it can be reached over both.  `number` tells
- * it from others. */
-void probe_make(const struct probe_node *node, uint32_t vni, uint8_t family,
-                uint64_t number, struct probe *ret);
-
-/* The same to one destination, over one family of the underlay, which the node's VTEP
- * has. */
+/* A packet of the VNI to one destination, over one family of the underlay, which the
+ * node's VTEP has.  `number` tells it from others. */
 void probe_make_to(const struct probe_node *node, uint32_t vni, const struct ip *dst,
                    uint8_t underlay, uint64_t number, struct probe *ret);
 

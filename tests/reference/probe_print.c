@@ -4,9 +4,9 @@
  *
  *   probe_print KIND DEVICE.json ENTRIES.ndjson < questions
  *
- * KIND is x86 or soft-h.  A question is "VNI DST UNDERLAY" (4 or 6), or "VNI - FAMILY"
- * for the probe that a move would send; each is answered with one line of JSON: the
- * frame, and the drop reason ("kept": none) or all frames that may come out.
+ * KIND is x86 or soft-h.  A question is "VNI DST UNDERLAY" (4 or 6); each is answered
+ * with one line of JSON: the frame, and the drop reason ("kept": none) or all frames
+ * that may come out.
  *
  *   probe_print KIND DEVICE.json ENTRIES.ndjson --matrix
  *
@@ -166,13 +166,9 @@ static void answer_questions(const struct probe_node *node)
         json_t *out = json_object();
         struct probe p;
 
-        if (strcmp(text, "-") == 0) {
-            probe_make(node, vni, (uint8_t)family, 7, &p);
-        } else {
-            struct ip dst = read_ip(text);
+        struct ip dst = read_ip(text);
 
-            probe_make_to(node, vni, &dst, (uint8_t)family, 7, &p);
-        }
+        probe_make_to(node, vni, &dst, (uint8_t)family, 7, &p);
         describe(&p, out);
         print(out);
     }

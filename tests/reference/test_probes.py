@@ -40,7 +40,6 @@ def questions(entries):
                 net = ipaddress.ip_network(e["prefix"])
                 addresses += [str(net[0]), str(net[-1])]
         out += ["%d %s %d" % (vni, a, f) for a in addresses for f in (4, 6)]
-        out += ["%d - %d" % (vni, f) for f in (4, 6)]
     return out
 
 

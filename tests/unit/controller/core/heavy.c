@@ -107,6 +107,12 @@ static void on_sent(void *ctx, uint64_t session, const struct ctl_msg *m)
         f->config = blob_ref(m->assign.config);
     } else if (m->kind == CTL_QUERY || m->kind == CTL_AUDIT || m->kind == CTL_PROBE) {
         keep_question(f, m);
+    } else if (m->kind == CTL_PROBES) {
+        for (uint32_t i = 0; i < m->probes.count; i++) {
+            const struct ctl_msg one = { .kind = CTL_PROBE, .probe = m->probes.at[i] };
+
+            keep_question(f, &one);
+        }
     }
 }
 

@@ -26,7 +26,7 @@ START_TEST(a_tenant_is_made_at_the_target_before_it_is_broken_at_the_source)
     /* Applied, audited, steered; packets under way still find the source. */
     ck_assert_int_eq(world_operation(&w)->step, MOVE_DRAIN);
     ck_assert_uint_eq(w.at[1].audits, 1);
-    ck_assert_uint_eq(w.at[1].probes, 1); /* the tenant knows one family */
+    ck_assert_uint_ge(w.at[1].probes, 3); /* a VM, none there, and no route */
     ck_assert_uint_eq(w.at[0].probes, 0);
     ck_assert_ptr_eq(world_home_of(&w, 1), &w.at[1]);
     ck_assert_ptr_eq(world_steered_to(&w), &w.at[1]);
@@ -175,7 +175,7 @@ START_TEST(
     rig_wait(w.rig, 1000);
     devices_settle(w.at, 3);
     ck_assert_int_eq(world_operation(&w)->step, MOVE_DRAIN);
-    ck_assert_uint_eq(w.at[1].probes, 2);
+    ck_assert_uint_ge(w.at[1].probes, 4); /* the same of IPv6 */
     world_fini(&w);
 }
 END_TEST
