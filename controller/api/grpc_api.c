@@ -250,6 +250,7 @@ enum rc grpc_api_new(struct rpc_server *server, struct shell *shell,
     rc = rc == RC_OK ? grpc_watch_register(a, server, err) : rc;
     rc = rc == RC_OK ? grpc_top_register(a, server, err) : rc;
     rc = rc == RC_OK ? grpc_trace_register(a, server, err) : rc;
+    rc = rc == RC_OK ? grpc_probes_register(a, server, err) : rc;
     if (rc != RC_OK) {
         grpc_api_free(a);
         return rc;

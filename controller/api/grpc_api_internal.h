@@ -1,5 +1,5 @@
-/* grpc_api_internal - shared by grpc_api.c (unary calls), grpc_import.c, grpc_top.c,
- * grpc_trace.c, grpc_watch.c. */
+/* grpc_api_internal - shared by grpc_api.c (unary calls), grpc_import.c, grpc_probes.c,
+ * grpc_top.c, grpc_trace.c, grpc_watch.c. */
 #pragma once
 
 #include "controller/api/grpc_api.h"
@@ -34,6 +34,8 @@ enum rc grpc_watch_register(struct grpc_api *a, struct rpc_server *server,
                             struct err *err);
 enum rc grpc_top_register(struct grpc_api *a, struct rpc_server *server,
                           struct err *err);
+enum rc grpc_probes_register(struct grpc_api *a, struct rpc_server *server,
+                             struct err *err);
 enum rc grpc_trace_register(struct grpc_api *a, struct rpc_server *server,
                             struct err *err);
 void grpc_watch_event(void *ctx, const struct store_event *event);

@@ -10,6 +10,8 @@ import subprocess
 import sys
 import unittest
 
+import grpc
+
 import controller_rig
 import gateway_rig as gw
 import test_moves
@@ -223,6 +225,28 @@ class XgwH(Matrix):
         covered, _ = self.covered(self.probe(node="n3", vni=204))
         self.assertIn("a rule denies, TCP, IPv4 inside", covered)
         self.assertFalse([n for n in covered if "outer" in n or "peer" in n])
+        self.grpc_says_the_same(covered)
+
+    def grpc_says_the_same(self, covered):
+        pb, pb_grpc, _ = controller_rig.load_proto(self.folder)
+        with self.controller.channel() as channel:
+            stub = pb_grpc.ControllerStub(channel)
+            begun = stub.BeginProbes(pb.BeginProbesRequest(node="n3", vni=204), timeout=20)
+            self.assertEqual(begun.count, 1)
+            ask = pb.GetProbesRequest(number=begun.first)
+            gw.wait_until(lambda: stub.GetProbes(ask, timeout=20).state == pb.PROBES_STATE_DONE,
+                          "the probes are done", 60)
+            probes = stub.GetProbes(ask, timeout=20)
+            self.assertEqual((probes.node, probes.result), ("n3", pb.PROBES_RESULT_PASSED))
+            self.assertEqual({c.cell: c.expected for c in probes.coverage if c.probe}, covered)
+            for request, code in ((pb.BeginProbesRequest(node="n9"), "NOT_FOUND"),
+                                  (pb.BeginProbesRequest(vni=1 << 24), "OUT_OF_RANGE")):
+                with self.assertRaises(grpc.RpcError) as refused:
+                    stub.BeginProbes(request, timeout=20)
+                self.assertEqual(refused.exception.code().name, code)
+            with self.assertRaises(grpc.RpcError) as refused:
+                stub.GetProbes(pb.GetProbesRequest(number=99), timeout=20)
+            self.assertEqual(refused.exception.code().name, "NOT_FOUND")
 
 
 if __name__ == "__main__":
