@@ -176,12 +176,14 @@ static enum rc finish(struct members *m, const char *const known[])
 
 enum rc rest_region_parse(json_t *json, struct region *ret, struct err *err)
 {
-    static const char *const known[] = { "name",           "icmp_source_v4",
-                                         "icmp_source_v6", "underlay_sources",
-                                         "revision",       "ecmp_limit",
-                                         "steering",       NULL };
+    static const char *const known[] = {
+        "name",     "icmp_source_v4", "icmp_source_v6", "underlay_sources",
+        "revision", "ecmp_limit",     "steering",       "admission_hold_ms",
+        NULL
+    };
     struct members m = { .json = json, .path = "", .err = err };
     uint64_t ecmp_limit = 0; /* the default */
+    uint64_t hold_ms = 0;    /* the same */
     json_t *sources;
     json_t *item;
     size_t i;
@@ -194,6 +196,8 @@ enum rc rest_region_parse(json_t *json, struct region *ret, struct err *err)
               steering_parse, &ret->steering);
     read_whole(&m, "ecmp_limit", ECMP_LIMIT_MAX, &ecmp_limit);
     ret->ecmp_limit = (uint8_t)ecmp_limit;
+    read_whole(&m, "admission_hold_ms", ADMISSION_HOLD_MS_MAX, &hold_ms);
+    ret->admission_hold_ms = (uint32_t)hold_ms;
     skip(&m, "revision");
     sources = member(&m, "underlay_sources", JSON_ARRAY, "not an array");
     if (sources && json_array_size(sources) > UNDERLAY_SOURCES_MAX) {
@@ -422,6 +426,10 @@ json_t *rest_region_json(const struct region *r)
     add_ip(json, "icmp_source_v6", &r->icmp_source_v6);
     if (r->ecmp_limit) {
         json_object_set_new(json, "ecmp_limit", json_integer(r->ecmp_limit));
+    }
+    if (r->admission_hold_ms) {
+        json_object_set_new(json, "admission_hold_ms",
+                            json_integer(r->admission_hold_ms));
     }
     for (unsigned i = 0; i < r->underlay_source_count; i++) {
         char text[PREFIX_TEXT_MAX];

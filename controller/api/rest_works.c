@@ -87,8 +87,9 @@ static enum rc read_build(json_t *body, struct command *command, struct err *err
     struct build *b = &command->build;
     enum rc rc = check_keys(body, keys, err);
 
-    b->hold_ms = BUILD_HOLD_MS_DEFAULT;
-    rc = rc ? rc : rest_read_ms(body, "hold_ms", BUILD_HOLD_MS_MAX, &b->hold_ms, err);
+    b->hold_ms = BUILD_HOLD_MS_REGION;
+    rc = rc ? rc
+            : rest_read_ms(body, "hold_ms", ADMISSION_HOLD_MS_MAX, &b->hold_ms, err);
     rc = rc ? rc : rest_read_drain_ms(body, &b->drain_ms, err);
     return rc ? rc : read_tenants(body, b, err);
 }

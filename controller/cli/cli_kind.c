@@ -5,8 +5,8 @@
 #include "controller/cli/cli_http.h"
 
 static const char *const region_fields[] = {
-    "name",           "steering",         "ecmp_limit", "icmp_source_v4",
-    "icmp_source_v6", "underlay_sources", NULL
+    "name",           "steering",       "ecmp_limit",       "admission_hold_ms",
+    "icmp_source_v4", "icmp_source_v6", "underlay_sources", NULL
 };
 static const char *const policy_fields[] = { "services", NULL };
 static const char *const cluster_fields[] = { "name",           "kind",    "state",

@@ -34,19 +34,6 @@ static const struct cluster *find_cluster(const struct core *c, const char *name
     return k;
 }
 
-/* Its state is one of the two. */
-static enum rc check_state(const struct cluster *k, unsigned a, unsigned b,
-                           const char *what, struct err *err)
-{
-    if (k->state == a || k->state == b) {
-        return RC_OK;
-    }
-    return err_field(err, RC_CONFLICT, "cluster", "cluster_state",
-                     "cluster %s is %s: only one that is %s or %s can be %s", k->name,
-                     cluster_state_name(k->state), cluster_state_name(a),
-                     cluster_state_name(b), what);
-}
-
 static enum rc check_drain_ms(uint32_t ms, struct err *err)
 {
     return ms <= MOVE_DRAIN_MS_MAX
@@ -80,26 +67,41 @@ static enum rc check_vnis(const struct core *c, const struct build *b, struct er
     return rc;
 }
 
+static uint32_t region_hold_ms(const struct core *c)
+{
+    uint32_t ms = c->tip_objects.region.admission_hold_ms;
+
+    return ms ? ms : ADMISSION_HOLD_MS_DEFAULT;
+}
+
 static enum rc begin_build(const struct core *c, const struct command *cmd,
                            struct operation *o, struct err *err)
 {
     const struct build *b = &cmd->build;
     const struct cluster *k = find_cluster(c, b->cluster, err);
-    enum rc rc =
-        k ? check_state(k, CLUSTER_PLANNED, CLUSTER_FAILED, "built", err) : err->code;
+    enum rc rc = k ? RC_OK : err->code;
 
+    if (!rc && cluster_is_announced(k->state)) {
+        rc =
+            err_field(err, RC_CONFLICT, "cluster", "cluster_state",
+                      "cluster %s is %s: only one that carries no packets can be built",
+                      k->name, cluster_state_name(k->state));
+    }
     if (!rc && (b->vni_count < 1 || b->vni_count > BUILD_TENANTS_MAX)) {
         rc = err_field(err, RC_RANGE, "tenants", "range", "tenants: 1 to %d",
                        BUILD_TENANTS_MAX);
     }
-    if (!rc && b->hold_ms > BUILD_HOLD_MS_MAX) {
+    if (!rc && b->hold_ms > ADMISSION_HOLD_MS_MAX &&
+        b->hold_ms != BUILD_HOLD_MS_REGION) {
         rc = err_field(err, RC_RANGE, "hold_ms", "range", "hold_ms: at most %d",
-                       BUILD_HOLD_MS_MAX);
+                       ADMISSION_HOLD_MS_MAX);
     }
     rc = rc ? rc : check_drain_ms(b->drain_ms, err);
     rc = rc ? rc : check_vnis(c, b, err);
     if (!rc) {
         o->build = *b;
+        o->build.hold_ms =
+            b->hold_ms == BUILD_HOLD_MS_REGION ? region_hold_ms(c) : b->hold_ms;
         blob_ref(o->build.vnis);
     }
     return rc;
@@ -126,9 +128,13 @@ static enum rc begin_drain(const struct core *c, const struct command *cmd,
     const struct drain *d = &cmd->drain;
     const struct cluster *k = find_cluster(c, d->cluster, err);
     const struct cluster *to = objects_cluster(&c->tip_objects, d->to);
-    enum rc rc = k ? check_state(k, CLUSTER_SERVING, CLUSTER_DRAINING, "drained", err)
-                   : err->code;
+    enum rc rc = k ? RC_OK : err->code;
 
+    if (!rc && k->state != CLUSTER_SERVING && k->state != CLUSTER_DRAINING) {
+        rc = err_field(err, RC_CONFLICT, "cluster", "cluster_state",
+                       "cluster %s is %s: only one that serves can be drained", k->name,
+                       cluster_state_name(k->state));
+    }
     rc = rc ? rc : check_backs_none(c, d->cluster, err);
     if (!rc && d->to[0] && (!to || to == k || to->kind != k->kind)) {
         rc = err_field(err, RC_INVALID, "to", to ? "cluster_kind" : "unknown_cluster",

@@ -43,8 +43,7 @@ enum build_step {
     BUILD_BACK
 };
 
-#define BUILD_HOLD_MS_DEFAULT 60000 /* the window in which loss is judged */
-#define BUILD_HOLD_MS_MAX     86400000
+#define BUILD_HOLD_MS_REGION UINT32_MAX /* of a request: as the region has it */
 
 /* Percent of the traffic that is in at a stage. */
 unsigned build_stage_percent(unsigned stage);

@@ -43,10 +43,15 @@ enum steering { STEERING_VIP = 0, STEERING_LB = 1 };
 const char *steering_name(unsigned steering);     /* "vip", "lb"; "unknown" */
 int steering_parse(const char *name, size_t len); /* -1 if unknown */
 
+#define ADMISSION_HOLD_MS_DEFAULT 60000 /* the window in which loss is judged */
+#define ADMISSION_HOLD_MS_MAX     86400000
+
 struct region {
     char name[REGION_NAME_MAX + 1];
-    uint8_t steering;         /* enum steering */
-    uint8_t ecmp_limit;       /* most nodes of a side; 0: the default */
+    uint8_t steering;   /* enum steering */
+    uint8_t ecmp_limit; /* most nodes of a side; 0: the default */
+    /* How long each stage of a cluster's admission is watched; 0: the default. */
+    uint32_t admission_hold_ms;
     struct ip icmp_source_v4; /* the gateways' source of ICMP errors to VMs */
     struct ip icmp_source_v6;
     /* Who may send to the gateways; none listed: nobody.  Ascending, no repeats:

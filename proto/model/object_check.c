@@ -387,6 +387,10 @@ enum rc region_check(const struct region *r, struct err *err)
         return err_field(err, RC_RANGE, "ecmp_limit", "ecmp_limit",
                          "ecmp_limit: more than %d", ECMP_LIMIT_MAX);
     }
+    if (rc == RC_OK && r->admission_hold_ms > ADMISSION_HOLD_MS_MAX) {
+        return err_field(err, RC_RANGE, "admission_hold_ms", "range",
+                         "admission_hold_ms: more than %d", ADMISSION_HOLD_MS_MAX);
+    }
     return rc ? rc : check_sources(r->underlay_sources, r->underlay_source_count, err);
 }
 

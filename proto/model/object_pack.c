@@ -2,7 +2,8 @@
  * The packed forms (numbers big-endian; name: length(1) bytes; ip?: 0, or tag(4|6) and
  * address; list: count and items):
  *
- *   region   'R' 1  name ecmp_limit(1) icmp_v4:ip? icmp_v6:ip? sources steering(1)
+ *   region   'R' 1  name ecmp_limit(1) hold(4) icmp_v4:ip? icmp_v6:ip? sources
+ *                   steering(1)
  *   cluster  'C' 1  name kind(1) state(1) side(1) flags(1) vip_v4:ip? vip_v6:ip?
  *                   backing:name fallback profile(1)
  *   node     'N' 1  name cluster kind(1) side(1) vtep_v4:ip? vtep_v6:ip?
@@ -79,6 +80,7 @@ void region_pack(const struct region *r, struct buf *to)
     pack_head('R', to);
     pack_name(r->name, to);
     buf_u8(to, r->ecmp_limit);
+    buf_u32(to, r->admission_hold_ms);
     pack_ip(&r->icmp_source_v4, to);
     pack_ip(&r->icmp_source_v6, to);
     pack_sources(r->underlay_sources, r->underlay_source_count, to);
@@ -305,6 +307,7 @@ enum rc region_unpack(const void *bytes, size_t len, struct region *ret,
     read_head(&in, 'R');
     read_name(&in, r->name, REGION_NAME_MAX);
     r->ecmp_limit = read_u8(&in);
+    r->admission_hold_ms = read_u32(&in);
     read_optional_ip(&in, &r->icmp_source_v4);
     read_optional_ip(&in, &r->icmp_source_v6);
     read_sources(&in, r->underlay_sources, &r->underlay_source_count);

@@ -159,7 +159,7 @@ class Clusters(test_moves.Moves):
                             ("build: {tenants: [100]}\n", "bad.yaml:1: cluster"),
                             ("build: {cluster: x9, tenants: [100]}\n", "no cluster 'x9'"),
                             ("build: {cluster: x1, tenants: [100]}\n",
-                             "only one that is planned or failed"),
+                             "only one that carries no packets can be built"),
                             ("build: {cluster: x1, tenants: []}\n", "1 to 2048 VNIs"),
                             ("build: {cluster: x1, tenants: [100], hold: 1}\n",
                              "hold: no such field")):

@@ -311,6 +311,62 @@ START_TEST(a_breach_takes_everybody_home_again)
 }
 END_TEST
 
+/* What g2 says of a second: how full its port is of 1000, what it lost of 1000. */
+static void say_load(struct world *w, uint64_t used, uint64_t lost, const char *reason)
+{
+    struct telemetry *t = calloc(1, sizeof(*t));
+    struct agent_msg m = { .kind = AGENT_TELEMETRY, .telemetry = t };
+
+    t->boot_id = w->at[1].boot_id;
+    t->span_ms = 1000;
+    t->received = 1000;
+    t->reading_count = 1;
+    t->readings[0] =
+        (struct telemetry_reading){ "port/up0", "rx_bps", READING_LOAD, 1000,
+                                    used,       used,     used };
+    t->drop_count = lost > 0;
+    strcpy(t->drops[0].reason, reason);
+    t->drops[0].packets = lost;
+    device_say(&w->at[1], &m);
+    agent_msg_fini(&m);
+}
+
+/* Traffic alone shows it, while a stage is watched; what a tenant's own rules hold back
+ * is no loss. */
+START_TEST(loss_and_a_water_level_are_breaches_and_what_rules_hold_back_is_not)
+{
+    static const struct {
+        uint64_t used, lost;
+        const char *reason;
+        const char *says;
+    } cases[] = {
+        { 850, 0, "", "rx_bps" },
+        { 100, 20, "no_uplink", "loses packets" },
+        { 100, 20, "acl_deny", NULL },
+        { 790, 0, "", NULL },
+    };
+    struct world w;
+
+    begin_world(&w);
+    begin_build(&w);
+    until(&w, BUILD_ADMIT, 1);
+    for (unsigned i = 0; i < 700 && work(&w)->state == OPERATION_RUNNING; i++) {
+        if (i % 2 == 0) {
+            say_load(&w, cases[_i].used, cases[_i].lost, cases[_i].reason);
+        }
+        pass(&w);
+    }
+    if (cases[_i].says) {
+        ck_assert_ptr_nonnull(strstr(work(&w)->text, "breach at "));
+        ck_assert_ptr_nonnull(strstr(work(&w)->text, cases[_i].says));
+        check_back(&w, CLUSTER_FAILED);
+    } else {
+        ck_assert_int_eq(work(&w)->state, OPERATION_DONE);
+    }
+    world_fini(&w);
+}
+END_TEST
+
 START_TEST(a_build_that_is_cancelled_leaves_nothing_behind_and_may_be_repeated)
 {
     static const struct {
@@ -372,7 +428,7 @@ START_TEST(what_cannot_be_built_is_refused_and_nothing_is_begun)
     cmd = build_command("c2", NAMED + 1);
     refuses(&w, &cmd, RC_NOT_FOUND, "unknown_tenant");
     cmd = build_command("c2", NAMED);
-    cmd.build.hold_ms = BUILD_HOLD_MS_MAX + 1;
+    cmd.build.hold_ms = ADMISSION_HOLD_MS_MAX + 1;
     refuses(&w, &cmd, RC_RANGE, "range");
     cmd = build_command("c2", NAMED);
     memcpy(cmd.build.vnis->data + 4, &vni, 4);
@@ -524,6 +580,8 @@ int main(void)
     tcase_add_test(tc, a_tenant_that_its_move_does_not_prove_stops_the_build);
     tcase_add_test(tc, a_probe_of_the_whole_cluster_that_differs_stops_the_build);
     tcase_add_loop_test(tc, a_breach_takes_everybody_home_again, 0, BUILD_STAGES);
+    tcase_add_loop_test(
+        tc, loss_and_a_water_level_are_breaches_and_what_rules_hold_back_is_not, 0, 4);
     tcase_add_loop_test(
         tc, a_build_that_is_cancelled_leaves_nothing_behind_and_may_be_repeated, 0, 3);
     tcase_add_test(tc, what_cannot_be_built_is_refused_and_nothing_is_begun);

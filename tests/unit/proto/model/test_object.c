@@ -31,6 +31,7 @@ static void sample_region(struct region *r)
     r->underlay_sources[1] = prefix("fd00::/8");
     r->underlay_source_count = 2;
     r->ecmp_limit = 16;
+    r->admission_hold_ms = 90000;
 }
 
 static void sample_cluster(struct cluster *c)
