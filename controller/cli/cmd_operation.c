@@ -25,12 +25,16 @@ static const char *text_of(const json_t *json, const char *key)
 /* "op-0000000017: 4 of 6, steer: waits for …", in place where somebody looks on. */
 static void print_progress(const json_t *o, bool is_terminal)
 {
-    fprintf(stderr, "%s%s: step %lld of %lld, %s%s%s%s", is_terminal ? "\r\033[K" : "",
-            text_of(o, "id"),
-            (long long)json_integer_value(json_object_get(o, "step_number")),
-            (long long)json_integer_value(json_object_get(o, "step_count")),
-            text_of(o, "step"), text_of(o, "waits_for")[0] ? ": " : "",
-            text_of(o, "waits_for"), is_terminal ? "" : "\n");
+    long long number = json_integer_value(json_object_get(o, "step_number"));
+    long long count = json_integer_value(json_object_get(o, "step_count"));
+
+    fprintf(stderr, "%s%s: ", is_terminal ? "\r\033[K" : "", text_of(o, "id"));
+    if (number <= count) { /* else it is on its way back */
+        fprintf(stderr, "step %lld of %lld, ", number, count);
+    }
+    fprintf(stderr, "%s%s%s%s", text_of(o, "step"),
+            text_of(o, "waits_for")[0] ? ": " : "", text_of(o, "waits_for"),
+            is_terminal ? "" : "\n");
     fflush(stderr);
 }
 

@@ -25,7 +25,7 @@ struct counts {
 
 struct brood {
     uint64_t look_ms;                    /* not before */
-    bool knows_came;                     /* `came` is this look's */
+    bool knows_moves;                    /* `came`, or how many move, is of this look */
     bool is_looking;                     /* a look is under way … */
     uint32_t at;                         /* … and goes on here */
     uint32_t begun;                      /* moves that it began or let in */
@@ -164,11 +164,22 @@ void brood_answered(struct core *c, const struct command *cmd, const struct err 
     }
 }
 
+static bool leads_to(const struct operation *move, const char *cluster)
+{
+    return strcmp(move->move.to.x86, cluster) == 0 ||
+           strcmp(move->move.to.h, cluster) == 0;
+}
+
 void brood_move_undone(struct core *c, const struct operation *o)
 {
     struct run *r = run_of_parent(c, o->parent);
     const struct operation *parent = r ? objects_operation(&c->objects, r->id) : NULL;
 
+    /* On the way back those that were not in are taken back by us. */
+    if (parent && parent->kind == OPERATION_BUILD && parent->step == BUILD_BACK &&
+        leads_to(o, parent->build.cluster)) {
+        return;
+    }
     if (parent && r->brood && committed_rows(c, o->move.vni, TABLE_TENANT)) {
         cannot_move(c, parent, r->brood, o->move.vni, o->text);
     }
@@ -181,12 +192,6 @@ static bool is_home(const struct core *c, uint32_t vni, const struct group *g)
     struct homes homes = homes_of_vni(c, vni);
 
     return g && homes.of[g->kind] == g;
-}
-
-static bool leads_to(const struct operation *move, const char *cluster)
-{
-    return strcmp(move->move.to.x86, cluster) == 0 ||
-           strcmp(move->move.to.h, cluster) == 0;
 }
 
 /* One more may be under way. */
@@ -219,7 +224,7 @@ static bool may_look(struct core *c, struct brood *b)
     }
     if (!b->is_looking) {
         b->is_looking = true;
-        b->knows_came = false;
+        b->knows_moves = false;
         b->at = 0;
         b->begun = 0;
         b->now = (struct counts){ 0 };
@@ -342,9 +347,9 @@ void brood_build(struct core *c, const struct operation *o, struct run *r,
     struct brood *b = brood_of(r);
 
     if (may_look(c, b)) {
-        if (!b->knows_came && o->step == BUILD_BACK) {
+        if (!b->knows_moves && o->step == BUILD_BACK) {
             find_came(c, o, b);
-            b->knows_came = true;
+            b->knows_moves = true;
         }
         for (; b->at < o->build.vni_count && c->units > 0; b->at++) {
             look_at_named(c, o, b, b->at);
@@ -406,10 +411,8 @@ static void look_at_tenant(struct core *c, const struct operation *o, struct bro
     struct drain_facts *f = &b->now.drain;
     char to[CLUSTER_NAME_MAX + 1];
 
-    if (m && m->parent == operation_number(o)) {
-        f->moving++;
-    } else if (!is_home(c, vni, g)) {
-        return; /* it comes or goes by another's move */
+    if ((m && m->parent == operation_number(o)) || !is_home(c, vni, g)) {
+        return; /* count_moving() has it; or it comes or goes by another's move */
     } else if (m) {
         explain_vni(b->now.why, vni, "another operation moves it");
     } else if (map_find(&b->stuck, vni)) {
@@ -425,6 +428,21 @@ static void look_at_tenant(struct core *c, const struct operation *o, struct bro
     }
 }
 
+/* Moves of the drain, those included that only wait for the cluster to forget. */
+static uint32_t count_moving(struct core *c, const struct operation *o)
+{
+    uint64_t number = operation_number(o);
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < c->objects.operation_count; i++) {
+        const struct operation *m = &c->objects.operations[i];
+
+        count += m->parent == number && m->state == OPERATION_RUNNING;
+    }
+    units_spend(&c->units, c->objects.operation_count / 16);
+    return count;
+}
+
 void brood_drain(struct core *c, const struct operation *o, struct run *r,
                  struct drain_facts *ret, char why[OPERATION_TEXT_MAX + 1])
 {
@@ -434,6 +452,10 @@ void brood_drain(struct core *c, const struct operation *o, struct run *r,
     struct map_slot *slot = NULL;
 
     if (g && may_look(c, b)) {
+        if (!b->knows_moves) {
+            b->now.drain.moving = count_moving(c, o);
+            b->knows_moves = true;
+        }
         while (c->units > 0 && (slot = map_each(&g->loads, &b->at)) != NULL) {
             look_at_tenant(c, o, b, g, (uint32_t)slot->key);
             units_spend(&c->units, 8);
@@ -441,7 +463,7 @@ void brood_drain(struct core *c, const struct operation *o, struct run *r,
         if (slot) {
             operations_note(c); /* to be continued */
         } else {
-            b->now.drain.is_whole = true;
+            b->now.drain.is_whole = b->begun == 0; /* else there are more than it saw */
             ends_look(c, b);
         }
     }

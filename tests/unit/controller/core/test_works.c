@@ -497,6 +497,51 @@ START_TEST(a_drained_cluster_is_empty_and_can_be_retired_and_deleted)
 }
 END_TEST
 
+START_TEST(a_drain_is_not_over_before_its_nodes_have_forgotten_everybody)
+{
+    struct world w;
+
+    begin_world(&w);
+    put_state(&w, "c2", CLUSTER_SERVING);
+    ck_assert_int_eq(drain(&w, "c1", "c2")->err.code, RC_OK);
+    for (unsigned i = 0; i < 200 && count_at(&w, "c1") > 0; i++) {
+        pass(&w);
+    }
+    w.at[0].is_mute = true; /* it forgets, and does not say so */
+    for (unsigned i = 0; i < 100; i++) {
+        devices_settle(w.at, 3);
+        rig_wait(w.rig, 500);
+    }
+    ck_assert_int_eq(work(&w)->state, OPERATION_RUNNING);
+    device_hang_up(&w.at[0]);
+    w.at[0].is_mute = false;
+    world_start_devices(&w);
+    ck_assert_int_eq(until(&w, 0, 0)->state, OPERATION_DONE);
+    ck_assert_int_eq(retire(&w, "c1")->err.code, RC_OK);
+    world_fini(&w);
+}
+END_TEST
+
+START_TEST(a_drain_that_steers_all_in_no_time_waits_for_packets_under_way)
+{
+    struct world w;
+
+    world_init(&w); /* VNI 1 alone is on c1 */
+    ck_assert_int_eq(drain(&w, "c1", "c2")->err.code, RC_OK);
+    devices_settle(w.at, 3);
+    ck_assert_str_eq(home_of(&w, 1), "c2");
+    ck_assert_int_eq(work(&w)->state, OPERATION_RUNNING);
+    rig_wait(w.rig, 900);
+    devices_settle(w.at, 3);
+    ck_assert_int_eq(work(&w)->state, OPERATION_RUNNING);
+    rig_wait(w.rig, 1000);
+    devices_settle(w.at, 3);
+    rig_wait(w.rig, 1000);
+    ck_assert_int_eq(work(&w)->state, OPERATION_DONE);
+    world_fini(&w);
+}
+END_TEST
+
 START_TEST(tenants_that_cannot_go_are_told_and_a_drain_may_be_repeated)
 {
     struct world w;
@@ -587,6 +632,8 @@ int main(void)
     tcase_add_test(tc, what_cannot_be_built_is_refused_and_nothing_is_begun);
     tcase_add_loop_test(tc, a_drained_cluster_is_empty_and_can_be_retired_and_deleted,
                         0, 2);
+    tcase_add_test(tc, a_drain_is_not_over_before_its_nodes_have_forgotten_everybody);
+    tcase_add_test(tc, a_drain_that_steers_all_in_no_time_waits_for_packets_under_way);
     tcase_add_test(tc, tenants_that_cannot_go_are_told_and_a_drain_may_be_repeated);
     tcase_add_test(tc, a_drain_that_is_cancelled_lets_the_cluster_serve_again);
     tcase_add_loop_test(tc, a_drain_whose_controller_died_is_finished_by_the_next, 0,
