@@ -372,6 +372,8 @@ static const struct pick *pick_for_field(const struct making *k)
         return or_none(&k->picks->tags[in]);
     case FIELD_HIDDEN_PORTS:
         return or_none(&k->picks->ports[in]);
+    case FIELD_MAPPED: /* past its tenant's rules */
+        return matrix_is_h(k->m) ? or_none(&k->picks->unruled[in]) : base(k);
     default:
         return base(k);
     }
@@ -417,8 +419,7 @@ static const struct pick *pick_for_twist(const struct making *k)
     case TWIST_IN_FRAGMENT:
     case TWIST_IN_TCP:
     case TWIST_IN_PING:
-        return k->picks->unruled[in].vni && matrix_is_h(k->m) ? &k->picks->unruled[in]
-                                                              : base(k);
+        return matrix_is_h(k->m) ? or_none(&k->picks->unruled[in]) : base(k);
     default:
         return base(k);
     }

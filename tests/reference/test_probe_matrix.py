@@ -234,6 +234,8 @@ def check_region(region, seen):
     covered = {}
     for cell in region.cells():
         if "sent" not in cell:
+            if "changed" in cell["reach"]:  # nothing did: it is not what it was made for
+                raise AssertionError("'%s' is no probe of its cell" % cell["cell"])
             seen["not covered: " + cell["reach"]] += 1
             continue
         sent = bytes.fromhex(cell["sent"])
