@@ -45,6 +45,7 @@ struct memory_device {
     bool is_alive;
     bool is_stalled;
     bool keeps_next_delete;
+    bool loses_next, halves_next; /* batch */
     bool spoils_probes;
     enum rc fail_next;
     struct driver_memory *driver;
@@ -207,21 +208,32 @@ static enum rc write_row(struct memory_device *d, const struct batch_run *run,
     return rc;
 }
 
-static enum rc write_rows(struct memory_device *d, struct call *c,
+/* So many of the batch's `count` rows are done. */
+static uint32_t rows_done(struct memory_device *d, uint32_t count)
+{
+    uint32_t done = d->loses_next ? 0 : d->halves_next ? count / 2 : count;
+
+    d->loses_next = d->halves_next = false;
+    return done;
+}
+
+static enum rc write_rows(struct memory_device *d, struct call *c, uint32_t count,
                           struct change_list *changes)
 {
     struct batch_reader r = batch_reader_of(c->write.ops->data, c->write.ops->len);
     struct batch_run run;
+    uint32_t left = rows_done(d, count);
     enum rc rc = RC_OK;
 
     while (rc == RC_OK && batch_next(&r, &run)) {
         struct run_reader it = run_reader_of(&run);
         struct row row;
 
-        while (rc == RC_OK && run_next(&it, &row)) {
+        while (rc == RC_OK && left > 0 && run_next(&it, &row)) {
             uint64_t used = table_set_count(d->tables, (enum table_id)run.table);
             uint8_t reason = row_refusal(d, &run, &row, used);
 
+            left--;
             if (run.op == BATCH_DELETE && d->keeps_next_delete) {
                 d->keeps_next_delete = false;
             } else if (reason) {
@@ -237,7 +249,7 @@ static enum rc write_rows(struct memory_device *d, struct call *c,
 /* Whether any row of the batch may be refused: then it goes row by row. */
 static bool must_go_by_row(const struct memory_device *d, const uint64_t puts[])
 {
-    if (d->refuser || d->keeps_next_delete) {
+    if (d->refuser || d->keeps_next_delete || d->loses_next || d->halves_next) {
         return true;
     }
     for (int t = 0; t < TABLE_COUNT; t++) {
@@ -275,7 +287,7 @@ static enum rc write_ops(struct memory_device *d, struct call *c,
         }
     }
     rc = must_go_by_row(d, puts)
-             ? write_rows(d, c, &changes)
+             ? write_rows(d, c, count, &changes)
              : table_set_apply(d->tables, c->write.ops->data, c->write.ops->len,
                                &changes, NULL, NULL);
     if (rc != RC_OK) {
@@ -719,7 +731,7 @@ void memory_device_crash(struct memory_device *d)
     d->tables = empty;
     d->is_alive = false;
     d->is_stalled = false;
-    d->keeps_next_delete = false;
+    memory_device_forget_corruption(d);
     free(d->device_config);
     d->device_config = NULL;
     d->state = (struct device_state){ .boot_id = d->state.boot_id };
@@ -810,8 +822,10 @@ bool memory_device_corrupt(struct memory_device *d, enum memory_corruption kind,
     enum table_id table;
     struct row row;
 
-    if (kind == CORRUPT_KEEP) {
-        d->keeps_next_delete = true;
+    if (kind == CORRUPT_KEEP || kind == CORRUPT_LOSE || kind == CORRUPT_HALVE) {
+        d->keeps_next_delete |= kind == CORRUPT_KEEP;
+        d->loses_next |= kind == CORRUPT_LOSE;
+        d->halves_next |= kind == CORRUPT_HALVE;
         return true;
     }
     if (!pick_row(d, pick, &table, &run.vni, &row)) {
@@ -838,4 +852,5 @@ void memory_device_spoil_probes(struct memory_device *d, bool is_spoilt)
 void memory_device_forget_corruption(struct memory_device *d)
 {
     d->keeps_next_delete = false;
+    d->loses_next = d->halves_next = false;
 }

@@ -88,6 +88,8 @@ enum memory_corruption {
     CORRUPT_DROP,
     CORRUPT_DUPLICATE, /* its value under a key nobody wrote */
     CORRUPT_KEEP,      /* the next delete is not done */
+    CORRUPT_LOSE,      /* the next batch is not done, and answered as done */
+    CORRUPT_HALVE,     /* … the second half of it */
     CORRUPT_KINDS
 };
 /* Behind the agent's back, to an entry picked by `pick`.  False: there is none. */
@@ -95,5 +97,6 @@ bool memory_device_corrupt(struct memory_device *d, enum memory_corruption kind,
                            uint64_t pick);
 /* Probes that are forwarded come out with another VNI, which no read-back shows. */
 void memory_device_spoil_probes(struct memory_device *d, bool is_spoilt);
-/* A CORRUPT_KEEP that did not come to pass will not. */
+/* What was to happen to the next delete or batch, and did not come to pass, will not.
+ */
 void memory_device_forget_corruption(struct memory_device *d);

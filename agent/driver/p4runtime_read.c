@@ -154,6 +154,10 @@ static void end_for_session(struct p4runtime *p)
     } else {
         err_set(&err, RC_CONFLICT, "switch: it holds entries that nobody here wrote");
     }
+    if (p->has_repairs) {
+        p4runtime_bounce(p, &err); /* they were for a write that will not come */
+        return;
+    }
     p4runtime_go_down(p, &err);
     p4runtime_come_up(p);
 }

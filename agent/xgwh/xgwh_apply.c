@@ -463,6 +463,7 @@ enum rc xgwh_sweep(struct xgwh *x, const struct xgwh_sink *sink, struct xgwh_cos
     if (rc != RC_OK) {
         return rc;
     }
+    x->keeps_orphans = false;
     none = table_set_new();
     rc = none ? routes_sweep(x, cost) : RC_NO_MEMORY;
     if (rc == RC_OK) {

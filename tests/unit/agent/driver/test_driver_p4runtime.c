@@ -866,6 +866,33 @@ static struct blob *v6_vm(uint8_t last)
 }
 
 /* A v6 entry on the switch is a hash: a new agent cannot name it. */
+/* Somebody may only want to know: what has to be put right waits for a write. */
+START_TEST(a_read_back_of_the_session_writes_nothing_before_the_session_does)
+{
+    struct bench *b = bench_new();
+    struct phys_entry e;
+    uint64_t updates;
+
+    bench_open(b);
+    ck_assert_int_eq(do_write(b, 1, 5, vms(ENTRY_PUT, 100, 1, 10)), RC_OK);
+    e = *test_switch_any(b->rig.sw, 0, PHYS_VM_NC); /* stands in the spill as well */
+    e.table = PHYS_VM_NC_SPILL;
+    e.action = PHYS_SPILL_NC;
+    ck_assert(test_switch_insert(b->rig.sw, 0, &e));
+    updates = b->rig.sw->counts.updates;
+    ck_assert_uint_eq(do_read(b), 9); /* and one that is not sound */
+    ck_assert_uint_eq(do_read(b), 9);
+    ck_assert_uint_eq(b->rig.sw->counts.updates, updates);
+    ck_assert_uint_eq(test_switch_count(b->rig.sw, 0, PHYS_VM_NC_SPILL), 1);
+    ck_assert_int_eq(do_write(b, 1, 5, vms(ENTRY_PUT, 100, 1, 10)), RC_OK);
+    ck_assert_uint_eq(test_switch_count(b->rig.sw, 0, PHYS_VM_NC_SPILL), 0);
+    ck_assert_uint_eq(b->rig.sw->counts.updates, updates + 1);
+    ck_assert_uint_eq(do_read(b), 10);
+    ck_assert_uint_eq(b->ups, 1);
+    bench_free(b);
+}
+END_TEST
+
 START_TEST(entries_without_names_are_claimed_or_swept_when_the_comparison_ends)
 {
     struct bench *b = bench_new();
@@ -887,6 +914,37 @@ START_TEST(entries_without_names_are_claimed_or_swept_when_the_comparison_ends)
     ck_assert_int_eq(do_write(b, 1, 7, NULL), RC_OK);
     ck_assert_uint_eq(vm_entries(b), 11); /* and the other one swept */
     ck_assert_uint_eq(do_read(b), 11);
+    bench_free(b);
+}
+END_TEST
+
+/* It goes down and up to have all compared; what had to be put right is, on the way. */
+START_TEST(entries_without_names_and_something_to_put_right_end_well_together)
+{
+    struct bench *b = bench_new();
+    struct phys_entry e;
+
+    bench_open(b);
+    ck_assert_int_eq(do_write(b, 1, 5, vms(ENTRY_PUT, 100, 1, 10)), RC_OK);
+    ck_assert_int_eq(do_write(b, 1, 6, v6_vm(1)), RC_OK);
+    b->d->cls->close(b->d);
+    bench_open(b);
+    ck_assert_int_eq(do_write(b, 1, 0, vms(ENTRY_PUT, 100, 1, 10)), RC_OK);
+    e = *test_switch_any(b->rig.sw, 0, PHYS_VM_NC);
+    e.table = PHYS_VM_NC_SPILL;
+    e.action = PHYS_SPILL_NC;
+    ck_assert(test_switch_insert(b->rig.sw, 0, &e));
+    b->ups = 0;
+    b->d->cls->read(b->d, 9, 0);
+    RIG_UNTIL(&b->rig, b->ups == 1);
+    ck_assert_uint_eq(b->state.applied, 0);
+    (void)do_read(b);
+    ck_assert_int_eq(do_write(b, 1, 0, vms(ENTRY_PUT, 100, 1, 10)), RC_OK);
+    ck_assert_int_eq(do_write(b, 1, 7, v6_vm(1)), RC_OK);
+    ck_assert_uint_eq(test_switch_count(b->rig.sw, 0, PHYS_VM_NC_SPILL), 0);
+    ck_assert_uint_eq(vm_entries(b), 11);
+    ck_assert_uint_eq(do_read(b), 11);
+    ck_assert_uint_eq(b->ups, 1);
     bench_free(b);
 }
 END_TEST
@@ -1346,7 +1404,11 @@ int main(void)
     tcase_add_test(tc, a_program_that_is_refused_is_told_to_whoever_writes);
     tcase_add_test(tc, a_half_that_lost_its_program_gets_it_back_and_all_is_compared);
     tcase_add_test(tc,
+                   a_read_back_of_the_session_writes_nothing_before_the_session_does);
+    tcase_add_test(tc,
                    entries_without_names_are_claimed_or_swept_when_the_comparison_ends);
+    tcase_add_test(tc,
+                   entries_without_names_and_something_to_put_right_end_well_together);
     tcase_add_test(
         tc, a_configuration_of_an_agent_before_is_asked_for_again_to_become_ready);
     tcase_add_test(tc, whatever_fails_the_end_is_what_was_wanted);

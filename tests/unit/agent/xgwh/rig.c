@@ -715,6 +715,9 @@ void rig_read(struct rig *r, struct xgwh *x, struct xgwh_findings *ret)
         }
     }
     ck_assert_int_eq(xgwh_read_begin(x), RC_OK);
+    if (r->names_all) {
+        xgwh_read_name_all(x);
+    }
     for (unsigned i = 0; i < count; i++) {
         ck_assert_int_eq(xgwh_read_entry(x, &all[i]), RC_OK);
     }
@@ -768,6 +771,48 @@ void rig_check_rows_told(struct rig *r)
         ck_assert_uint_eq(a.count, b.count);
     }
     table_set_free(t.set);
+}
+
+static void take_as_session(void *ctx, const uint8_t *batch, size_t len)
+{
+    ck_assert_int_eq(table_set_apply(ctx, batch, len, NULL, NULL, NULL), RC_OK);
+}
+
+bool rig_tells_the_model(struct rig *r)
+{
+    struct table_set *told = table_set_new();
+    struct table_set *model = table_set_new();
+    const struct tree_node root = { 0 };
+    struct batch_writer w;
+    struct blob *rows;
+    bool is_same = true;
+
+    batch_writer_init(&w);
+    for (unsigned i = 0; i < r->model.count; i++) {
+        batch_add_entry(&w, ENTRY_PUT, &r->model.at[i]);
+    }
+    rows = batch_writer_finish(&w);
+    batch_writer_fini(&w);
+    ck_assert_ptr_nonnull(rows);
+    take_as_session(model, rows->data, rows->len);
+    blob_unref(rows);
+    ck_assert_int_eq(xgwh_rows(r->x, take_as_session, told), RC_OK);
+    for (int table = 0; table < TABLE_COUNT; table++) {
+        struct digest a = table_set_digest(told, (enum table_id)table, root);
+        struct digest b = table_set_digest(model, (enum table_id)table, root);
+
+        is_same &= a.sum == b.sum && a.count == b.count;
+    }
+    table_set_free(told);
+    table_set_free(model);
+    return is_same;
+}
+
+void rig_check_answers(struct rig *r)
+{
+    for (unsigned i = 0; i < r->model.count; i++) {
+        check_row(r, &r->model.at[i], &r->model, &r->model);
+    }
 }
 
 /* ---- rows from text ---- */

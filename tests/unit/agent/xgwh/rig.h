@@ -45,6 +45,7 @@ struct rig {
     uint64_t seed;
     uint64_t lookups;
     uint64_t strangers; /* an address without a row that got another's NC */
+    bool names_all;     /* reads are the session's: xgwh_read_name_all() */
     bool is_unordered;  /* shuffles what has no barrier between */
     bool is_disturbed;  /* somebody else wrote: what VNIs name is put right first */
 };
@@ -69,6 +70,10 @@ void rig_batch(struct rig *r, const struct entry *rows, const uint8_t *ops,
 void rig_change(struct rig *r, const struct entry *e, uint8_t op);
 /* xgwh_rows() tells what xgwh_tables() holds, in order. */
 void rig_check_rows_told(struct rig *r);
+/* Does what is told (rows that are not sound left out) equal the model? */
+bool rig_tells_the_model(struct rig *r);
+/* The switch gives the model's answer to every row of it. */
+void rig_check_answers(struct rig *r);
 
 /* Carries out r->writes; the model must not change with it. */
 void rig_follow(struct rig *r);
