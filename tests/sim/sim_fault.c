@@ -38,7 +38,8 @@ static void crash_device(struct sim *s, struct sim_agent *a)
 
 static void corrupt(struct sim *s, struct sim_agent *a)
 {
-    enum memory_corruption kind = (enum memory_corruption)sim_random(s, CORRUPT_KINDS);
+    /* Of rows; batches that get lost are the driver's own tests'. */
+    enum memory_corruption kind = (enum memory_corruption)sim_random(s, CORRUPT_LOSE);
 
     if (a->device_at_ms == 0 &&
         memory_device_corrupt(a->device, kind, sim_random(s, UINT32_MAX))) {
