@@ -449,18 +449,24 @@ void brood_drain(struct core *c, const struct operation *o, struct run *r,
     const struct group *g = group_find(c, o->drain.cluster);
     struct map_slot *homes = map_find(&c->tip_homes, text_hash(o->drain.cluster));
     struct brood *b = brood_of(r);
-    struct map_slot *slot = NULL;
+    bool is_more;
 
     if (g && may_look(c, b)) {
         if (!b->knows_moves) {
             b->now.drain.moving = count_moving(c, o);
             b->knows_moves = true;
         }
-        while (c->units > 0 && (slot = map_each(&g->loads, &b->at)) != NULL) {
-            look_at_tenant(c, o, b, g, (uint32_t)slot->key);
-            units_spend(&c->units, 8);
+        is_more = true;
+        while (c->units > 0 && is_more) {
+            struct map_slot *slot = map_each(&g->loads, &b->at);
+
+            is_more = slot != NULL;
+            if (slot) {
+                look_at_tenant(c, o, b, g, (uint32_t)slot->key);
+                units_spend(&c->units, 8);
+            }
         }
-        if (slot) {
+        if (is_more) {
             operations_note(c); /* to be continued */
         } else {
             b->now.drain.is_whole = b->begun == 0; /* else there are more than it saw */

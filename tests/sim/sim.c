@@ -123,7 +123,8 @@ static void run_until(struct sim *s, uint64_t until_ms)
 
 static const char *unsettled(const struct sim *s)
 {
-    static char text[256];
+    static char text[400];
+    const struct operation *o;
     size_t n = 0;
 
     text[0] = '\0';
@@ -137,6 +138,13 @@ static const char *unsettled(const struct sim *s)
                                   s->agents[i].name, st.has_session,
                                   (unsigned long long)st.applied,
                                   (unsigned long long)st.desired, st.exception_count);
+        }
+    }
+    for (uint32_t i = 0; s->core && (o = core_operation_at(s->core, i)); i++) {
+        if (o->state == OPERATION_RUNNING && n < sizeof(text) - 1) {
+            n += (size_t)snprintf(text + n, sizeof(text) - n, " %s (%s %s: %s)", o->id,
+                                  operation_kind_name(o->kind), operation_step_name(o),
+                                  core_operation_waits(s->core, o->id));
         }
     }
     return text;
