@@ -115,7 +115,8 @@ def make_region():
     rest("PUT", "/v1/clusters/x86-1", {"vip_v4": "10.255.0.1", "vip_v6": "fd00:ff::1"})
     rest("PUT", "/v1/nodes/gw-1", {
         "cluster": "x86-1", "vtep_v4": "10.255.1.1",
-        "uplinks": [{"port": "up0", "addr_v4": "10.0.0.2", "next_hop_v4": "10.0.0.1"}]})
+        "uplinks": [{"port": "up0", "addr_v4": "10.0.0.2", "next_hop_v4": "10.0.0.1",
+                     "mac": "02:00:00:00:00:01"}]})
 
 
 def generate(what, routes, data):
@@ -316,6 +317,74 @@ def first_vm(path):
         return next(e for e in map(json.loads, f) if e["table"] == "vm_nc" and ":" not in e["nc"])
 
 
+TRAFFIC = 1024  # different packets, again and again
+WINDOWS = 5     # with an audit, and as many without
+
+
+def write_traffic(path, entries):
+    """Frames to VMs of local routes, each of which the gateway forwards to its NC."""
+    from scapy.all import UDP, Ether, IP, PcapWriter
+    from scapy.layers.vxlan import VXLAN
+    local, vms = set(), []
+    with open(entries) as f:
+        for e in map(json.loads, f):
+            if e["table"] == "vxlan_route" and e["scope"] == "local" and ":" not in e["prefix"]:
+                local.add(e["vni"])
+            elif e["table"] == "vm_nc" and ":" not in e["vm"] + e["nc"] and e["vni"] in local:
+                vms.append(e)
+    step = max(1, len(vms) // TRAFFIC)
+    with PcapWriter(path) as out:
+        for e in vms[::step][:TRAFFIC]:
+            out.write(Ether(dst="02:00:00:00:00:02", src="02:00:00:00:00:01")
+                      / IP(src="10.9.9.9", dst="10.255.0.1") / UDP(sport=50000, dport=4789)
+                      / VXLAN(vni=e["vni"], flags=8) / Ether(dst="02:00:00:00:00:03")
+                      / IP(src="10.0.0.1", dst=e["vm"]) / UDP(sport=1, dport=2) / (b"x" * 64))
+
+
+def worker_seconds(pid):
+    """CPU time of the thread that forwards: the busiest."""
+    def seconds(task):
+        with open(f"/proc/{pid}/task/{task}/schedstat") as f:
+            return int(f.read().split()[0]) / 1e9
+    return max(seconds(t) for t in os.listdir(f"/proc/{pid}/task") if t != str(pid))
+
+
+class Rate:
+    """Packets that a gateway forwards, by its worker's CPU seconds and by the clock."""
+
+    def __init__(self, gateway_rig, p, gateway):
+        self.client = gateway_rig.Client(gateway_rig.load_api(p.directory),
+                                         f"unix:{p.directory}/gw.sock")
+        self.pid = gateway.pid
+
+    def look(self):
+        return self.client.counters().forwarded, worker_seconds(self.pid), time.time()
+
+    def during(self, action):
+        """(result, a CPU second, a second)"""
+        before = self.look()
+        result = action()
+        packets, cpu, wall = (b - a for a, b in zip(before, self.look()))
+        return result, packets / cpu, packets / wall
+
+
+def emit_forwarding_loss(gateway_rig, p, gateway, emit):
+    """Windows with an audit and without, in turn: what else the machine does meets both."""
+    rate = Rate(gateway_rig, p, gateway)
+    windows = {"audit": [], "idle": []}
+    for _ in range(WINDOWS):
+        (record, seconds), *rates = rate.during(lambda: audited("gw-1"))
+        if record["result"] != "clean":
+            raise Failed(f"equal tables are not clean: {record}")
+        windows["audit"].append(rates)
+        _, *rates = rate.during(lambda: time.sleep(seconds))
+        windows["idle"].append(rates)
+    for i, name in ((0, "deep_forwarding_loss_pct"), (1, "deep_forwarding_wall_loss_pct")):
+        audit, idle = (sorted(w[i] for w in windows[k])[WINDOWS // 2] for k in ("audit", "idle"))
+        emit(name, 100 * (1 - audit / idle), "%")
+        emit(name.replace("loss_pct", "packets"), idle, "1/s")
+
+
 def flip_one(gateway_rig, p, entry):
     """One bit of an NC, where packets look."""
     api = gateway_rig.load_api(p.directory)
@@ -332,8 +401,13 @@ def bench_audit(p, options, emit):
     load(p, options.routes, options.data, more=("--audit-interval", "0s"))
     rest_a_while(p)
     wire = Wire()
+    entries = generate("entries", options.routes, options.data)
+    traffic = f"{p.directory}/traffic.pcap"
+    write_traffic(traffic, entries)
     gateway = p.start("gateway", f"{BIN}/xgw-gateway", "--control", f"unix:{p.directory}/gw.sock",
-                      "--ports", "up0=vdev:net_null0,no-rx=1", "--hugepages", "off", "--tamper")
+                      "--ports", "up0=vdev:net_null0,no-rx=1 "
+                      f"in0=vdev:net_pcap0,rx_pcap={traffic},infinite_rx=1",
+                      "--hugepages", "off", "--tamper")
     wait_for("gateway", lambda: "gateway serves" in p.log("gateway"), 30)
     p.start("agent", f"{BIN}/xgw-agent", "--plain-text", "--device-id", "gw-1", "--controllers",
             wire.address, "--gateway", f"unix:{p.directory}/gw.sock")
@@ -354,7 +428,8 @@ def bench_audit(p, options, emit):
     for name, process in p.running.items():
         emit(f"deep_{name}_cpu_seconds", cpu_seconds(process.pid) - cpu[name], "s")
 
-    flip_one(gateway_rig, p, first_vm(generate("entries", options.routes, options.data)))
+    emit_forwarding_loss(gateway_rig, p, gateway, emit)
+    flip_one(gateway_rig, p, first_vm(entries))
     before = wire.bytes
     record, seconds = audited("gw-1")
     if (record["result"], record["different"], record["missing"], record["extra"]) != (

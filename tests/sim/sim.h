@@ -227,6 +227,8 @@ void consumers_check(struct sim *s);
 /* ---- sim_moves.c ---- */
 
 bool moves_are_over(const struct sim *s);
+/* The model follows the newest steered move of the VNI, once more. */
+void moves_follow_newest(struct sim *s, uint32_t vni);
 /* The first of those that may have gone on since the last look. */
 uint32_t moves_first_of_newest(const struct sim *s);
 bool moves_is_moving(const struct sim *s, uint32_t vni);

@@ -77,6 +77,25 @@ static void follow(struct sim *s, const struct operation *o)
     s->counts.moved++;
 }
 
+static bool has_steered(const struct operation *o)
+{
+    return o->kind == OPERATION_MOVE &&
+           (o->state == OPERATION_DONE ||
+            (o->state == OPERATION_RUNNING && o->step >= MOVE_STEER));
+}
+
+void moves_follow_newest(struct sim *s, uint32_t vni)
+{
+    for (uint32_t i = core_operation_count(s->core); i-- > 0;) {
+        const struct operation *o = core_operation_at(s->core, i);
+
+        if (has_steered(o) && o->move.vni == vni) {
+            follow(s, o);
+            return;
+        }
+    }
+}
+
 void moves_follow(struct sim *s)
 {
     const struct operation *o;
@@ -94,9 +113,7 @@ void moves_follow(struct sim *s)
             continue;
         }
         last = &s->followed[o->move.vni % SIM_FOLLOWED];
-        if (operation_number(o) > *last &&
-            (o->state == OPERATION_DONE ||
-             (o->state == OPERATION_RUNNING && o->step >= MOVE_STEER))) {
+        if (operation_number(o) > *last && has_steered(o)) {
             *last = operation_number(o);
             follow(s, o);
         } else if (operation_number(o) > *last && o->state == OPERATION_UNDONE &&
