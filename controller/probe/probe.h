@@ -9,8 +9,8 @@
  * tests/reference/README.md and with none of the data plane's code.  Meters are taken
  * for open and next hops for resolved.
  *
- * A probe is a UDP datagram between two addresses of the tenant to the discard port
- * (RFC 863) that says "xgw probe" and its number, with one twist of its frame at most
+ * A probe is a UDP datagram between two addresses of the tenant, marked as README.md
+ * says so that nobody takes it for traffic, with one twist of its frame at most
  * (twist.h).  The device hands back what comes out and sends it nowhere
  * (proto/model/agent_msg.h, ctl_probe).  Which probes a node needs: matrix.h.
  *

@@ -262,8 +262,8 @@ struct ctl_counters {
 };
 
 /* Take this frame through the pipeline as if a port of the device had received it, and
- * tell what comes out; that does not leave the device, so no NC can take it for
- * traffic.  It waits for no BATCH.  More than PROBES_MAX at a time are answered with
+ * tell what comes out; that does not leave the device (controller/probe/README.md, "The
+ * mark").  It waits for no BATCH.  More than PROBES_MAX at a time are answered with
  * RC_FULL. */
 struct ctl_probe {
     uint64_t probe_id;

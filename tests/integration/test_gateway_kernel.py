@@ -6,7 +6,9 @@
 Two NCs are network namespaces with the kernel's VXLAN device (the VM's address is on
 it), a router forwards the underlay, and the gateway's port is one end of a veth.  The
 kernel must take what we send: UDP and TCP of both families within a VPC and across a
-peering, a path MTU learned from our ICMP, and a time exceeded where the TTL ends.
+peering, a path MTU learned from our ICMP, and a time exceeded where the TTL ends.  And
+a probe (controller/probe/README.md, "The mark") is no traffic: it leaves the gateway by no
+port, and one that did leave would reach no service of a VM.
 Needs root and network namespaces: ends with 77 without.
 """
 import argparse
@@ -24,6 +26,8 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import gateway_rig as gw  # noqa: E402
+from scapy.all import IP, UDP, Ether, IPv6, Raw  # noqa: E402
+from scapy.layers.vxlan import VXLAN  # noqa: E402
 
 PREFIX = "xgwkern"
 VIP4, VTEP4 = "172.31.0.1", "172.30.0.1"
@@ -31,6 +35,9 @@ VIP6, VTEP6 = "fd00:31::1", "fd00:30::1"
 ICMP4, ICMP6 = "100.64.0.1", "fd64::1"
 MTU = 1400  # of the gateway's uplink: what the VMs must learn
 ERRQUEUE, IP_RECVERR, IPV6_RECVERR = 0x2000, 11, 25
+ETH_P_ALL = 3
+PROBE, DISCARD, PROBE_SPORT = b"xgw probe ", 9, 40000  # the mark
+SERVICES = (53, 5000, PROBE_SPORT)  # that a VM may offer; PROBE_SPORT: whoever is answered
 IP_MTU_DISCOVER, IP_MTU, IPV6_MTU_DISCOVER, IPV6_MTU = 10, 14, 23, 24
 
 
@@ -182,6 +189,45 @@ def udp(vm, v6):
     return s
 
 
+def probe_frame(a, b, v6, number):
+    """From NC to gateway, as the controller's documentation describes it."""
+    inner = IPv6(src=a.v6, dst=b.v6, hlim=64) if v6 else \
+        IP(src=a.v4, dst=b.v4, ttl=64, flags="DF", id=0)
+    return bytes(
+        Ether(dst="02:00:00:00:00:01", src="02:00:00:00:00:02") /
+        IP(src=NCS[a.nc][0], dst=VTEP4, ttl=64, flags="DF", id=0) /
+        UDP(sport=49152 + number, dport=4789, chksum=0) / VXLAN(flags=8, vni=a.vni) /
+        Ether(dst="02:58:47:57:00:02", src="02:58:47:57:00:01") / inner /
+        UDP(sport=PROBE_SPORT, dport=DISCARD) / Raw(PROBE + number.to_bytes(8, "big")))
+
+
+def tap(name, device):
+    """All that passes a device from now on."""
+    with inside(name):
+        s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+        s.bind((device, ETH_P_ALL))
+    s.setblocking(False)
+    return s
+
+
+def frames_of(s):
+    out = []
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            out.append(s.recv(2000))
+    return out
+
+
+def no_ports(name, v6):
+    """UDP datagrams that the namespace's kernel took and had no socket for."""
+    out = run("ip", "netns", "exec", f"{PREFIX}-{name}", "cat",
+              "/proc/net/snmp6" if v6 else "/proc/net/snmp").stdout
+    if v6:
+        return int(next(x.split()[1] for x in out.splitlines() if x.startswith("Udp6NoPorts")))
+    names, values = (x.split() for x in out.splitlines() if x.startswith("Udp:"))
+    return int(values[names.index("NoPorts")])
+
+
 def error_of(s, v6):
     """(type, code, info, who said so) of the ICMP error that came for a socket."""
     level = socket.IPPROTO_IPV6 if v6 else socket.IPPROTO_IP
@@ -286,6 +332,83 @@ class Kernel(unittest.TestCase):
                 self.assertEqual((type_, code), (3, 0) if v6 else (11, 0))
                 self.assertEqual(who, ICMP6 if v6 else ICMP4)
                 s.close()
+
+    # --- probes are no traffic
+
+    def probe(self, a, b, v6, number):
+        """What the gateway makes of it: what would have gone to the NC of `b`."""
+        reply = CLIENT.unary("Probe", CLIENT.api.ProbeRequest(
+            frame=probe_frame(a, b, v6, number)), CLIENT.api.ProbeReply)
+        self.assertEqual((reply.outcome, reply.port), (1, "up0"), reply)
+        out = Ether(reply.frame)
+        self.assertEqual((out[IP].src, out[IP].dst), (VIP4, NCS[b.nc][0]))
+        self.assertTrue(reply.frame.endswith(PROBE + number.to_bytes(8, "big")))
+        return reply.frame
+
+    def test_a_probe_through_the_gateway_sends_nothing_to_any_nc(self):
+        taps = {name: tap("r", name) for name in ("to-gw", "to-nc0", "to-nc1", "to-nc2")}
+        for number, (other, v6) in enumerate((o, v6) for o in "bc" for v6 in (False, True)):
+            self.probe(VMS["a"], VMS[other], v6, number)
+        for other in "bc":  # traffic goes the same way, behind them
+            sender, receiver = udp(VMS["a"], False), udp(VMS[other], False)
+            sender.sendto(b"traffic", receiver.getsockname())
+            self.assertEqual(receiver.recv(100), b"traffic")
+            sender.close()
+            receiver.close()
+        seen = {name: frames_of(s) for name, s in taps.items()}
+        for name, count in (("to-gw", 4), ("to-nc0", 2), ("to-nc1", 1), ("to-nc2", 1)):
+            self.assertEqual(sum(b"traffic" in f for f in seen[name]), count, name)
+            self.assertEqual([f for f in seen[name] if PROBE in f], [], name)
+        for s in taps.values():
+            s.close()
+
+    def services(self, vm):
+        """A socket for each service and family, and one for TCP."""
+        out = []
+        with inside(vm.nc):
+            for family, address in ((socket.AF_INET, vm.v4), (socket.AF_INET6, vm.v6)):
+                for port in SERVICES:
+                    out.append(socket.socket(family, socket.SOCK_DGRAM))
+                    out[-1].bind((address, port))
+                out.append(socket.create_server((address, DISCARD), family=family))
+        for s in out:
+            s.setblocking(False)
+            self.addCleanup(s.close)
+        return out
+
+    def test_a_probe_that_did_leave_reaches_no_service_and_is_known_by_its_payload(self):
+        a, b = VMS["a"], VMS["b"]
+        services = self.services(b)
+        seen = tap(b.nc, b.device)
+        self.addCleanup(seen.close)
+        with inside("r"):
+            wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+            wire.bind(("to-nc1", 0))
+        self.addCleanup(wire.close)
+        to_nc = gw.mac_bytes(mac_of(b.nc, "eth0")) + gw.mac_bytes(mac_of("r", "to-nc1"))
+        for number, v6 in ((70, False), (71, True)):
+            with self.subTest(v6=v6):
+                frame = to_nc + self.probe(a, b, v6, number)[12:]
+                before = no_ports(b.nc, v6)
+                wire.send(frame)  # by hand: no gateway does
+                gw.wait_until(lambda: no_ports(b.nc, v6) == before + 1,
+                              "the VM's kernel has no socket for it")
+                for s in services:
+                    self.assertRaises(BlockingIOError, s.accept if s.type ==
+                                      socket.SOCK_STREAM else lambda: s.recv(2000))
+                inner = [p for p in map(Ether, frames_of(seen)) if p.haslayer(UDP)]
+                self.assertEqual([(p[UDP].dport, bytes(p[Raw])) for p in inner
+                                  if p[UDP].sport == PROBE_SPORT],
+                                 [(DISCARD, PROBE + number.to_bytes(8, "big"))])
+                with inside(b.nc):  # who does listen there discards it (RFC 863) …
+                    s = socket.socket(socket.AF_INET6 if v6 else socket.AF_INET,
+                                      socket.SOCK_DGRAM)
+                    s.bind((b.v6 if v6 else b.v4, DISCARD))
+                s.settimeout(10)
+                wire.send(frame)
+                self.assertTrue(s.recv(2000).startswith(PROBE))  # … and can tell it
+                s.close()
+                frames_of(seen)
 
     def test_the_router_learned_our_mac_by_arp_and_we_its(self):
         out = run("ip", "netns", "exec", f"{PREFIX}-r", "ip", "neigh", "show",
