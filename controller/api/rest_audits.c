@@ -73,7 +73,7 @@ static json_t *audit_json(const struct audit_record *r, bool names)
     json_t *json = json_pack(
         "{s:o, s:s, s:s, s:s, s:o, s:s, s:b, s:s, s:s, s:o, s:o, s:I}", "id",
         json_sprintf("%" PRIu64, r->number), "node", r->node, "cluster", r->cluster,
-        "side", r->side == 0 ? "a" : "b", "vni",
+        "side", r->side == 'a' ? "a" : "b", "vni",
         r->vni ? json_integer((json_int_t)r->vni) : json_null(), "who", r->who,
         "repairs", (int)r->repairs, "state", audit_state_name(r->state), "result",
         audit_result_name(r->result), "asked", time_or_null(r->asked_ms), "ended",

@@ -186,21 +186,21 @@ static void print_hop(size_t i, json_t *hop, struct buf *to)
     buf_text(to, "\n");
 }
 
+/* "agrees: fallback to 172.30.1.11", "differs: expected fallback, found drop no_vip".
+ */
 static void print_node(json_t *node, struct buf *to)
 {
+    const char *verdict = json_string_value(json_object_get(node, "verdict"));
     const char *expected = json_string_value(json_object_get(node, "expected"));
-    const char *found = json_string_value(json_object_get(node, "found"));
+    bool is_mute = verdict && strcmp(verdict, "says_nothing") == 0;
 
     buf_text(to, "     node ");
     cli_cell(json_object_get(node, "node"), to);
-    buf_text(to, "  ");
-    cli_cell(json_object_get(node, "verdict"), to);
-    if (expected && found && strcmp(expected, found) != 0) {
-        buf_text(to, "  expected ");
+    buf_printf(to, " %s: ", is_mute ? "says nothing now" : verdict ? verdict : "?");
+    if (verdict && expected && expected[0] && strcmp(verdict, "agrees") != 0) {
+        buf_text(to, "expected ");
         cli_cell(json_object_get(node, "expected"), to);
-        buf_text(to, ", found ");
-    } else {
-        buf_text(to, "  ");
+        buf_text(to, is_mute ? ", but " : ", found ");
     }
     cli_cell(json_object_get(node, "found"), to);
     buf_text(to, "\n");

@@ -153,7 +153,7 @@ class Audits(unittest.TestCase):
         before = {n: self.region.writes(n) for n in NODES}
         found = self.region.audit(**(scope or {}))
         a = found[node]
-        self.assertEqual(a["result"], "repaired", a)
+        self.assertEqual((a["result"], a["side"]), ("repaired", NODES[node]), a)
         named = sorted([d["kind"], json.dumps(plain(d["expected"]), sort_keys=True),
                         json.dumps(plain(d["found"]), sort_keys=True)]
                        for d in a["differences"])

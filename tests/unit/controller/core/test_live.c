@@ -29,14 +29,15 @@ static struct ip address(const char *text)
     return ip;
 }
 
-static void put_region(struct rig *r)
+/* Nodes take packets from there, and over IPv6. */
+static void put_region(struct rig *r, const char *source, uint8_t len)
 {
     struct command cmd = { .kind = COMMAND_PUT_REGION };
     struct region *region = calloc(1, sizeof(*region));
 
     rig_copy(region->name, "lab");
     region->underlay_source_count = 2;
-    region->underlay_sources[0] = (struct prefix){ address("172.16.0.0"), 12 };
+    region->underlay_sources[0] = (struct prefix){ address(source), len };
     region->underlay_sources[1] = (struct prefix){ address("fd00::"), 16 };
     cmd.region = region;
     ck_assert(!rig_command(r, &cmd)->err.code);
@@ -89,7 +90,7 @@ static void put_node(struct world *w, unsigned i, const char *name, const char *
 static void world_init(struct world *w)
 {
     w->rig = rig_new();
-    put_region(w->rig);
+    put_region(w->rig, "172.16.0.0", 12);
     put_cluster(w->rig, "x1", "172.16.255.1", "fd00:ff::1", "");
     put_cluster(w->rig, "h1", "172.16.255.2", "fd00:ff::2", "x1");
     put_cluster(w->rig, "x2", "172.16.255.3", "fd00:ff::3", "");
@@ -405,6 +406,58 @@ START_TEST(a_change_while_a_node_is_asked_is_no_difference)
 }
 END_TEST
 
+static bool is_sent(const struct world *w, enum ctl_msg_kind kind)
+{
+    return w->rig->sent_count > 0 && w->rig->sent[0].kind == kind;
+}
+
+/* A probe waits for no batch: one that came later may be applied before it. */
+START_TEST(a_node_that_is_ahead_of_its_probe_does_not_differ)
+{
+    struct world w;
+    uint64_t token;
+
+    world_init(&w);
+    token = begin(&w, 100, "10.1.0.5", IP_V4);
+    for (unsigned i = 0; i < 4; i++) {
+        char line[128];
+        struct ctl_msg probe;
+
+        ck_assert(is_sent(&w, CTL_PROBE));
+        snprintf(line, sizeof(line), VM(100, "10.1.0.5", "172.19.1.%u"), i);
+        rig_must(w.rig, line);
+        ck_assert_uint_ge(w.rig->sent_count, 2);
+        probe = w.rig->sent[0];
+        for (uint32_t k = 1; k < w.rig->sent_count; k++) {
+            w.rig->sent[k - 1] = w.rig->sent[k];
+            w.rig->sent_to[k - 1] = w.rig->sent_to[k];
+        }
+        w.rig->sent[w.rig->sent_count - 1] = probe;
+        w.rig->sent_to[w.rig->sent_count - 1] = w.at[S1].session;
+        devices_settle(w.at, DEVICES); /* it comes out by the entry of now */
+        ck_assert_uint_eq(w.at[S1].probes, i + 1);
+        ck_assert_ptr_null(rig_reply(w.rig, token));
+        rig_wait(w.rig, 300);
+    }
+    check(await(&w, token), "s1 agrees: a packet to 172.19.1.3");
+    world_fini(&w);
+}
+END_TEST
+
+START_TEST(a_probe_comes_from_where_the_packet_would)
+{
+    struct world w;
+
+    world_init(&w);
+    put_region(w.rig, "172.17.0.0", 16); /* no cluster's VIP is in there */
+    devices_settle(w.at, DEVICES);
+    check(trace(&w, 100, "10.1.0.5", IP_V4), "s1 agrees: a packet to 172.19.0.1");
+    check(trace(&w, 200, "10.1.0.5", IP_V4),
+          "b1 agrees: a packet to 172.16.255.2; s1 agrees: drop source_check");
+    world_fini(&w);
+}
+END_TEST
+
 START_TEST(only_so_many_are_under_way_and_all_are_answered_when_the_core_ends)
 {
     uint64_t tokens[LIVES_MAX + 1];
@@ -440,6 +493,8 @@ int main(void)
     tcase_add_test(tc, a_node_that_can_say_nothing_now_says_so_in_time_and_is_no_alarm);
     tcase_add_test(tc, a_node_that_comes_back_or_dials_anew_is_asked_again);
     tcase_add_test(tc, a_change_while_a_node_is_asked_is_no_difference);
+    tcase_add_test(tc, a_node_that_is_ahead_of_its_probe_does_not_differ);
+    tcase_add_test(tc, a_probe_comes_from_where_the_packet_would);
     tcase_add_test(tc,
                    only_so_many_are_under_way_and_all_are_answered_when_the_core_ends);
     return unit_run("live", tc);
