@@ -149,6 +149,7 @@ static void sample_lb_device(struct device_config *d)
     "5201"                                                                             \
     "02687a"                                                                           \
     "10"                                                                               \
+    "00015f90"                                                                         \
     "0464400001"                                                                       \
     "00" SOURCES "01"
 #define CLUSTER                                                                        \
