@@ -573,6 +573,16 @@ class Import(Case):
     def big(self):
         return self.file("big.ndjson", [vm(100, i) for i in range(300, 300300)])
 
+    def halt(self, process, share):
+        """It runs, a moment at a time, until more than `share` entries are in, and stands
+        still then, still at it; false: it came to its end before."""
+        process.send_signal(signal.SIGSTOP)
+        while process.poll() is None and self.entries()["vm_nc"] <= share:
+            process.send_signal(signal.SIGCONT)
+            time.sleep(0.005)
+            process.send_signal(signal.SIGSTOP)
+        return self.entries()["vm_nc"] < 300000
+
     def expected(self, path):
         """What an undisturbed import leaves, in a region of its own."""
         other = Case()
@@ -592,9 +602,7 @@ class Import(Case):
         for share in (1, 60000, 140000):
             process = subprocess.Popen(command(self.controller, "import", path),
                                        stdout=subprocess.DEVNULL, env=environment())
-            wait_for(lambda: process.poll() is not None or
-                     self.entries()["vm_nc"] > share)
-            kills += process.poll() is None
+            kills += self.halt(process, share)
             process.kill()
             process.wait()
         self.assertGreater(kills, 0)
@@ -610,13 +618,7 @@ class Import(Case):
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
         kills = 0
         for share in (10000, 100000):
-            # It runs for a moment at a time, so that it is still at it when the
-            # controller dies, whatever else the machine does.
-            while process.poll() is None and self.entries()["vm_nc"] <= share:
-                process.send_signal(signal.SIGCONT)
-                time.sleep(0.02)
-                process.send_signal(signal.SIGSTOP)
-            if self.entries()["vm_nc"] < 300000:
+            if self.halt(process, share):
                 self.controller.process.send_signal(signal.SIGKILL)
                 self.controller.process.wait()
                 self.controller.start()
@@ -637,8 +639,9 @@ class Import(Case):
         process = subprocess.Popen(
             command(self.controller, "import", path, "--retry", 1), text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
-        wait_for(lambda: self.entries()["vm_nc"] > 10000)
+        self.assertTrue(self.halt(process, 10000))
         self.controller.kill()
+        process.send_signal(signal.SIGCONT)
         out, error = process.communicate(timeout=60)
         self.assertEqual(process.returncode, UNREACHABLE, out + error)
         self.assertIn("goes on with line", error)
